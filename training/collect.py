@@ -30,9 +30,9 @@ from agents.models.base import ChatReply
 from agents.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
 from agents.texts.replies import was_cut
 from agents.turn import IDK
-from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import read_own_table
+from evaluation.files.run_dataset import SelectAccept, make_accept_selector
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
@@ -104,17 +104,17 @@ class RecordedRun:
         )
 
 
-def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[str]]) -> RecordedRun:
-    """Read the records of a run, with short right answers by interaction id.
+def read_run(run: Path, test: TestContent | None, accept: SelectAccept) -> RecordedRun:
+    """Read the records of a run, with the accept forms of its turns.
 
     Args:
         run: Folder of the run.
         test: The test split, whose questions are refused; None: not checked. ``read_runs`` checks the split's name.
-        accept: Short right answers by interaction id.
+        accept: Selects the accept forms.
 
     Raises:
         TrainingDataError: The run is not recorded, or holds a question of ``test``.
-        EvaluationError: The run is not judged, or its table is of other answers.
+        EvaluationError: The run is not judged, its table is of other answers, or its data set cannot be loaded.
     """
     records = read_traces(run / TRACE, is_required=True)
     exchanges = [exchange for record in records.values() for exchange in record.exchanges]
@@ -132,7 +132,8 @@ def read_run(run: Path, test: TestContent | None, accept: Mapping[str, Sequence[
         for key, record in records.items()
         if key in judged and judged[key].verdict not in ("error", "unjudged")
     ]
-    return RecordedRun(run, turns, len(exchanges) - sum(len(record.exchanges) for record, _ in turns), accept)
+    unjudged = len(exchanges) - sum(len(record.exchanges) for record, _ in turns)
+    return RecordedRun(run, turns, unjudged, accept([judged_turn.turn for _, judged_turn in turns]))
 
 
 def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
@@ -329,7 +330,9 @@ class RunsOptions(JudgedOptions):
         description="folder of a recorded and judged run"
     )
     dataset: Path | None = Field(
-        None, description="local data sets whose public_test is kept out by content; default: by name only"
+        None,
+        description="local data sets, for the accept forms of the runs' questions, and whose public_test is kept out by content; "
+        "default: by name only",
     )
     held_out: float = Field(0.1, gt=0, lt=1, description="share of the sessions held out")
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
@@ -343,13 +346,13 @@ def read_runs(options: RunsOptions) -> tuple[list[RecordedRun], Judge, dict[str,
     """
     for folder in options.runs:
         check_split(read_manifest(folder), folder)  # before the data sets are read
-    test, accept = None, {}
+    test = None
     if options.dataset is not None:
         test = read_test_content(options.dataset, options.revision, options.cache)
-        accept = read_accept([options.dataset, *sorted(options.dataset.glob(f"*/{options.revision}"))])
     judge = choose_judge(options.eval_model, cache=options.cache)
     about = {"runs": [str(run) for run in options.runs], "judge": judge.name, HELD_OUT_SHARE: options.held_out}
-    return [read_run(run, test, accept) for run in options.runs], judge, about
+    runs = [read_run(run, test, make_accept_selector(run, options.dataset, options.cache)) for run in options.runs]
+    return runs, judge, about
 
 
 class CollectOptions(RunsOptions):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -24,9 +24,9 @@ from agents.base.files import first_fault
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, route_by_rules
 from agents.record import DRAFT
 from agents.turn import Route
-from evaluation.data.crag_dataset import read_accept
 from evaluation.files.manifest import read_manifest
 from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.files.run_dataset import SelectAccept, make_accept_selector
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.records import AnsweredTurn
@@ -85,14 +85,15 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
     return turns
 
 
-def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: Mapping[str, Sequence[str]]) -> list[Route | None]:
+def label_turns(turns: Sequence[DraftedTurn], judge: Judge, accept: SelectAccept = lambda _: {}) -> list[Route | None]:
     """Label each turn by its judged draft.
 
     Returns:
         ``direct`` for a right draft whose answer is observable, ``verify`` for any other right draft, None for one that the judge failed
         on, else ``rag``.
     """
-    judged = judge_turns([turn.answered for turn in turns], judge, accept=accept, progress=sys.stderr.isatty())
+    drafts = [turn.answered for turn in turns]
+    judged = judge_turns(drafts, judge, accept=accept(drafts), progress=sys.stderr.isatty())
     return [
         None
         if judged_turn.judge_failed
@@ -132,7 +133,7 @@ class SearchRouterOptions(JudgedOptions):
     runs: Annotated[tuple[Path, ...], Flag(positional=True, metavar="RUN")] = Field(
         description="folder of a run, or of several"
     )
-    dataset: Path | None = Field(None, description="folder with accept.json, for the rule judge")
+    dataset: Path | None = Field(None, description="local data sets, for the accept forms of the rule judge")
 
 
 def run(options: SearchRouterOptions) -> None:
@@ -146,10 +147,14 @@ def run(options: SearchRouterOptions) -> None:
         raise TrainingDataError(f"there is no {TRACE} in {' or '.join(map(str, options.runs))}")
     for run in runs:
         check_split(read_manifest(run), run)
-    accept = read_accept([options.dataset]) if options.dataset is not None else {}
     judge = choose_judge(options.eval_model, cache=options.cache)
-    turns = [turn for run in runs for turn in read_drafted_turns(run)]
-    labelled = [(turn, route) for turn, route in zip(turns, label_turns(turns, judge, accept), strict=True) if route]
+    turns: list[DraftedTurn] = []
+    routes: list[Route | None] = []
+    for run in runs:
+        drafted = read_drafted_turns(run)
+        turns += drafted
+        routes += label_turns(drafted, judge, make_accept_selector(run, options.dataset, options.cache))
+    labelled = [(turn, route) for turn, route in zip(turns, routes, strict=True) if route]
     if len(labelled) < len(turns):
         print(
             f"{len(turns) - len(labelled)} drafts are left out, because the judge gave no usable reply", file=sys.stderr

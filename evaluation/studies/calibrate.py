@@ -26,6 +26,7 @@ from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about
 from evaluation.files.responses import read_all_lines
+from evaluation.files.run_dataset import make_accept_selector
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
@@ -268,7 +269,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     decisions = [
         decision
         for run, judge in zip(runs, judges, strict=True)
-        for decision in read_decisions(run, judge, _accept_forms(run, options))
+        for decision in read_decisions(run, judge, make_accept_selector(run, options.dataset, options.cache))
     ]
     trained_on = _read_sessions(options.leave_out)
     turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
@@ -349,15 +350,6 @@ def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
     if judge.name != noted:
         raise EvaluationError(f"{fault}, and its name alone gives {judge.name!r}; {remedy}")
     return judge
-
-
-def _accept_forms(run: Path, options: CalibrateOptions) -> dict[str, list[str]]:
-    if options.dataset is None:
-        return {}
-    from evaluation.data.crag_dataset import find_local, parse_dataset_name, read_accept
-
-    kind, revision, _ = parse_dataset_name(str(read_manifest(run).get("dataset", "")))
-    return read_accept(find_local(options.dataset, kind, revision).folders)
 
 
 def _write_into_preset(

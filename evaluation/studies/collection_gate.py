@@ -90,7 +90,7 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     if status != 0:
         return status
     judge = options.judge(options.judge_name, options.cache, make_local_judge)
-    turns = Turns.from_decisions(read_decisions(folder, judge, questions.accept))
+    turns = Turns.from_decisions(read_decisions(folder, judge, questions.select_accept))
     made_with = read_manifest(folder)
     material = FitData(
         turns, options.profile, options.model_name, (questions.name,), (str(folder),), (judge.name,),

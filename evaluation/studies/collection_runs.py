@@ -15,6 +15,7 @@ from evaluation.data.own_dataset import OwnQuestions, load_own_questions
 from evaluation.data.question_files import require_questions
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
+from evaluation.records import has_question, index_questions
 from evaluation.run.options import AgentOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.lost_turns import JudgedQuestion
 
@@ -79,10 +80,12 @@ def load_questions(collection: Path) -> OwnQuestions:
 def read_judged_questions(run: Path, questions: OwnQuestions, collection: Path) -> list[JudgedQuestion]:
     """Read the judged turns of a run with their records, accepted answers and photos.
 
+    A turn whose question or answers were edited since is left out, for nothing here says what it was judged by.
+
     Raises:
         EvaluationError: The folder holds no judged run.
     """
-    records = read_traces(run / TRACE)
+    records, current = read_traces(run / TRACE), index_questions(questions.sessions)
     return [
         JudgedQuestion(
             judged,
@@ -93,4 +96,5 @@ def read_judged_questions(run: Path, questions: OwnQuestions, collection: Path) 
             else os.path.relpath(photo, collection),
         )
         for judged in read_turn_table(run)
+        if has_question(judged.turn, current.get(judged.turn.key))
     ]

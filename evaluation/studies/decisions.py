@@ -14,6 +14,7 @@ from agents.record import Decision as Told
 from agents.record import Signal
 from evaluation.files.outputs import ALL_TURNS, read_own_table, read_turn_table
 from evaluation.files.responses import find_run_files, refuse_repeated
+from evaluation.files.run_dataset import SelectAccept
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.records import EvaluationError
@@ -141,7 +142,7 @@ def run_folders(places: Sequence[Path]) -> list[Path]:
     return folders
 
 
-def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] | None = None) -> list[Decision]:
+def read_decisions(run: Path, judge: Judge, accept: SelectAccept = lambda _: {}) -> list[Decision]:
     """Read the decisions of the run in a folder.
 
     A given candidate has been judged already. One that the gate held back is judged now, by the judge of the run with its
@@ -172,7 +173,9 @@ def read_decisions(run: Path, judge: Judge, accept: Mapping[str, Sequence[str]] 
         for judged, _, final in decided_turns
         if judged.miss and _gate_decides(final)
     ]
-    later = {judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept, progress=True)}
+    later = {
+        judged.turn.key: judged for judged in judge_turns(held_back, judge, accept=accept(held_back), progress=True)
+    }
     decisions, unjudged = [], 0
     for judged, record, final in decided_turns:
         points, gate_decides = 0.0, _gate_decides(final)

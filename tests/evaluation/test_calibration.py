@@ -48,7 +48,7 @@ from evaluation.studies.gate_fit import (
     signal_auroc,
 )
 from evaluation.studies.gate_study import GateStudy, study_gate
-from tests.evaluation.worlds import judged, write_records
+from tests.evaluation.worlds import judged, picture, row, write_dataset, write_records
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -631,6 +631,27 @@ def test_from_a_run_to_a_preset(
     assert (tmp_path / "run" / "calibration.png").stat().st_size > 1000
     printed = capsys.readouterr().out
     assert "gate, cross-validated" in printed
+
+
+@pytest.mark.parametrize(
+    ("question", "truth", "right"),
+    [("second {}?", "blue whale", 15), ("second {} now?", "blue whale", 13), ("second {}?", "brown bear", 13)],
+    ids=["the same", "another question", "another truth"],
+)
+def test_accept_forms_are_not_those_of_a_question_that_was_edited(
+    tmp_path: Path, presets: Path, question: str, truth: str, right: int
+) -> None:
+    """A question of the set keeps its id, whatever it asks by now."""
+    _write_run(tmp_path / "run")
+    rows = [row(f"s{number}", 2, "v0.1.2", picture(), None) for number in range(12)]
+    for number, each in enumerate(rows):
+        each["turns"][1]["query"] = question.format(number)
+        each["answers"][0]["ans_full"] = truth
+    data = write_dataset(tmp_path / "data", rows, "v0.1.2")
+    (data / "accept.json").write_text(json.dumps({"s1-1": ["red fox"], "s2-1": ["red fox"]}))
+    places = ["--runs", str(tmp_path / "run"), "--dataset", str(data), "--cache", str(tmp_path)]
+    assert calibrate.main([*places, *FAST, "--dry-run"]) == 0
+    assert json.loads((tmp_path / "run" / "calibration.json").read_text())["right"] == right
 
 
 def test_sessions_that_the_model_was_trained_on_are_left_out(

@@ -25,7 +25,7 @@ from evaluation.run.options import RunOptions
 from evaluation.studies import calibrate, collection_check, collection_gate
 from evaluation.studies.collection_gate import compose_gates, compute_log_odds
 from evaluation.studies.collection_runs import read_judged_questions
-from evaluation.studies.decisions import Decision, Turns
+from evaluation.studies.decisions import Decision, Turns, read_decisions
 from evaluation.studies.gate_fit import apply_gate
 from tests.evaluation.worlds import picture, write_records
 
@@ -119,6 +119,30 @@ def test_a_photo_is_told_as_seen_from_the_collection(museum: Path, photo: str, e
     for place in (museum, Path("museum")):
         [question] = read_judged_questions(museum.parent / "run", load_own_questions(place / "questions.csv"), place)
         assert question.photo == expected
+
+
+@pytest.mark.parametrize(
+    "edited", ["Who built this mill?,J. Smith", "Who built this?,J. Smith|Smith", "Who built this?,"]
+)
+def test_a_question_that_was_edited_during_the_run_is_not_explained_by_its_answers(museum: Path, edited: str) -> None:
+    """Its turn has another question, or another truth."""
+    write_run(museum.parent / "run", museum, ANSWERS)
+    lines = (museum / "questions.csv").read_text().replace("Who built this?,J. Smith", edited)
+    (museum / "questions.csv").write_text(lines)
+    questions = load_own_questions(museum / "questions.csv")
+    judged_questions = read_judged_questions(museum.parent / "run", questions, museum)
+    assert [each.judged.turn.query for each in judged_questions] == [row.split(",")[1] for row in ROWS[1:]]
+    assert [each.answers for each in judged_questions[:2]] == [("1874",), ("6 euros", "6")]
+
+
+def test_a_candidate_is_not_judged_by_answers_that_were_edited(museum: Path) -> None:
+    held_back = {"candidate": "half a dozen", "signals": {"p_yes": Signal(0.5)}}
+    write_run(museum.parent / "run", museum, [*ANSWERS[:2], (IDK, held_back), *ANSWERS[3:]])
+    lines = (museum / "questions.csv").read_text().replace("6 euros|6", "6 euros|6|half a dozen")
+    (museum / "questions.csv").write_text(lines)
+    questions = load_own_questions(museum / "questions.csv")
+    decisions = read_decisions(museum.parent / "run", RuleJudge(), questions.select_accept)
+    assert decisions[2].points == -1
 
 
 def play(

@@ -24,7 +24,16 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import Verdict
 from evaluation.run import command
 from tests.agent.scripted import ScriptedChat
-from tests.training.recorded import REVISION, THINGS, answer_from_evidence, recorded_agent, recorded_run, save_data
+from tests.training import recorded
+from tests.training.recorded import (
+    QUERIES,
+    REVISION,
+    THINGS,
+    answer_from_evidence,
+    recorded_agent,
+    recorded_run,
+    save_data,
+)
 from training import collect
 from training.chat_examples import HELD_OUT, TRAIN, Example, TrainingDataError, is_held_out, read_examples
 from training.collect import holds_answer
@@ -139,6 +148,7 @@ def test_the_same_questions_about_the_same_pictures_are_refused_under_other_ids(
 
 def test_the_same_questions_about_other_pictures_are_taken(run: Path, tmp_path: Path) -> None:
     test = save_data(tmp_path / "test", "public_test", prefix="other", flip=True)
+    save_data(test)
     arguments = [
         str(run),
         "--out",
@@ -454,6 +464,30 @@ def test_a_chunk_holds_the_answer_when_it_has_its_figures_and_words(
     chunk: str, accept: tuple[str, ...], holds: bool
 ) -> None:
     assert holds_answer(chunk, "When was this finished?", "It was finished in 1889 by Eiffel.", accept) is holds
+
+
+@pytest.mark.parametrize(
+    ("queries", "accept", "relevant"),
+    [(QUERIES, ("by Gustave",), {"No"}), (("When was this begun?", QUERIES[1]), (), {"Yes", "No"})],
+    ids=["the same", "another question"],
+)
+def test_accept_forms_are_not_those_of_a_question_that_was_edited(
+    run: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    queries: tuple[str, str],
+    accept: tuple[str, ...],
+    relevant: set[str],
+) -> None:
+    """A question of the set keeps its id, whatever it asks by now."""
+    monkeypatch.setattr(recorded, "QUERIES", queries)
+    data = save_data(save_data(tmp_path / "data"), "public_test", prefix="other", flip=True)
+    (data / "accept.json").write_text(json.dumps({"s0-0": ["by Gustave"]}))
+    places = ["--dataset", str(data), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)]
+    assert collect.main([str(run), *places, "--revision", REVISION, "--eval-model", "rule"]) == 0
+    rows = [row for row in read_collected(tmp_path / "out") if row.interaction_id == "s0-0"]
+    assert {row.accept for row in rows} == {accept}
+    assert {row.reply for row in rows if row.prompt == collect.RELEVANCE} == relevant
 
 
 def test_what_the_judge_failed_on_is_not_taught_as_wrong(

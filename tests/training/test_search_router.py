@@ -10,7 +10,7 @@ from agents.record import DRAFT, StageRecord, TurnRecord
 from agents.turn import Draft
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem, Verdict
-from tests.evaluation.worlds import write_records
+from tests.evaluation.worlds import picture, row, write_dataset, write_records
 from training.chat_examples import TrainingDataError
 from training.search_router import DraftedTurn, label_turns, main, read_drafted_turns, train
 
@@ -52,7 +52,7 @@ def read_turns(folder: Path, kinds: list[tuple[str, str, str, str]], times: int 
 
 def test_labels_come_from_the_judged_draft(tmp_path: Path) -> None:
     turns = read_turns(tmp_path, [SIGN, CAR, WRONG, LOST, NAMED])
-    labels = label_turns(turns, RuleJudge(), {})
+    labels = label_turns(turns, RuleJudge())
     assert labels == ["direct", "verify", "rag", "rag", "direct"]
 
 
@@ -61,15 +61,32 @@ def test_a_draft_whose_judge_failed_has_no_label(tmp_path: Path) -> None:
         def judge(self, item: JudgeItem) -> Verdict:
             return Verdict(False, "no reply", failed=True)
 
-    assert label_turns(read_turns(tmp_path, [CAR, LOST]), Silent(), {}) == [None, "rag"]
+    assert label_turns(read_turns(tmp_path, [CAR, LOST]), Silent()) == [None, "rag"]
 
 
 def test_accept_forms_reach_the_judge(tmp_path: Path) -> None:
     turns = read_turns(
         tmp_path, [("Which company made the car?", "multi-hop", "FoMoCo made it.", "Ford made the car.")]
     )
-    assert label_turns(turns, RuleJudge(), {}) == ["rag"]
-    assert label_turns(turns, RuleJudge(), {"s0-0": ["FoMoCo"]}) == ["verify"]
+    assert label_turns(turns, RuleJudge()) == ["rag"]
+    assert label_turns(turns, RuleJudge(), lambda _: {"s0-0": ["FoMoCo"]}) == ["verify"]
+
+
+@pytest.mark.parametrize(("question", "verified"), [("Which company made the van?", 16), ("Who sold the van?", 8)])
+def test_a_draft_is_not_judged_by_the_accept_forms_of_a_question_that_was_edited(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], question: str, verified: int
+) -> None:
+    van = ("Which company made the van?", "multi-hop", "FoMoCo made it.", "Ford made the van.")
+    write_run(tmp_path / "run", [SIGN, CAR, van, LOST], times=8)
+    (tmp_path / "run" / "run.json").write_text('{"dataset": "crag-mm-multi-turn-public@v0.1.2/validation"}')
+    rows = [row(f"s{number}", 4, "v0.1.2", picture(), None) for number in range(8)]
+    for each in rows:
+        each["turns"][2]["query"], each["answers"][1]["ans_full"] = question, van[-1]
+    data = write_dataset(tmp_path / "data", rows, "v0.1.2")
+    (data / "accept.json").write_text(json.dumps({f"s{number}-2": ["FoMoCo"] for number in range(8)}))
+    options = ["--dataset", str(data), "--cache", str(tmp_path), "--eval-model", "rule", "--out", str(tmp_path / "o")]
+    assert main([str(tmp_path / "run"), *options]) == 0
+    assert f"{verified} verify" in capsys.readouterr().out
 
 
 def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
@@ -88,7 +105,7 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
 
 def test_training_is_deterministic(tmp_path: Path) -> None:
     turns = read_turns(tmp_path, [SIGN, CAR, LOST], times=6)
-    labels = label_turns(turns, RuleJudge(), {})
+    labels = label_turns(turns, RuleJudge())
     first, again = (train(turns, labels, "here") for _ in range(2))
     assert first == again
 
