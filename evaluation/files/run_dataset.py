@@ -29,5 +29,5 @@ def load_run_dataset(run: Path, dataset: Path, cache: Path) -> CragDataset:
 
 
 def make_accept_selector(run: Path, dataset: Path | None, cache: Path) -> SelectAccept:
-    """Return ``CragDataset.select_accept`` of the data set that a run noted, loaded on call; without a folder it selects none."""
+    """Return a function that loads the data set that a run noted and selects accept forms; none without a folder."""
     return lambda turns: {} if dataset is None else load_run_dataset(run, dataset, cache).select_accept(turns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from PIL import Image
 
 from agents.record import TurnRecord
 from evaluation.files.responses import RESPONSES, read_responses
+from evaluation.files.run_dataset import SelectAccept
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import EvaluationError
 from lab.attribution.mavis import Document, LongAnswer, Sentence
@@ -31,7 +32,7 @@ class CitedRun:
 def read_cited(
     run: Path,
     which: Which,
-    accept: Mapping[str, Sequence[str]] | None = None,
+    accept: SelectAccept = lambda _: {},
     photo: Callable[[str], Image.Image | None] = lambda _: None,
 ) -> CitedRun:
     """Read the long answers of a run from response.jsonl and trace.jsonl in its folder.
@@ -39,13 +40,14 @@ def read_cited(
     Args:
         run: Folder of the run.
         which: Version of the answers.
-        accept: Short right answers by interaction_id.
+        accept: Selects the short right answers.
         photo: Returns the picture of a session_id.
 
     Raises:
         EvaluationError: There are no answers or traces, or nothing in them was cited.
     """
     turns = read_responses(run / RESPONSES)
+    forms = accept(turns)
     if not (run / TRACE).is_file():
         raise EvaluationError(f"there is no trace {run / TRACE}")
     records = read_traces(run / TRACE, is_required=True)
@@ -58,10 +60,9 @@ def read_cited(
                 Document(int(item["number"]), str(item["modality"]), str(item["title"]), str(item["text"]))
                 for item in listed
             )
-            forms = tuple((accept or {}).get(turn.interaction_id, ()))
-            answers.append(
-                LongAnswer(turn.query, turn.ground_truth, sentences, documents, forms, partial(photo, turn.session_id))
-            )
+            own_forms = tuple(forms.get(turn.interaction_id, ()))
+            photo_of_turn = partial(photo, turn.session_id)
+            answers.append(LongAnswer(turn.query, turn.ground_truth, sentences, documents, own_forms, photo_of_turn))
     if not answers:
         raise EvaluationError(f"{run} holds no cited answer; run with --preset mavis or --set finalise.cite=true")
     return CitedRun(tuple(answers), len(turns))

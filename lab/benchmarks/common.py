@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -61,6 +61,18 @@ def run(
     """Run a benchmark and return its exit status, or 2 if it ends in one of ``FAILURES``."""
     cli_options = options.parse(arguments, description=description)
     return commands.run_to_exit_status(lambda: measure(cli_options), Console(stderr=True), FAILURES)
+
+
+def refuse_other_questions(run: Path, split: Split, common_turns: Collection[object]) -> None:
+    """Check that a run has turns in common with a split of the set.
+
+    Raises:
+        EvaluationError: It has none.
+    """
+    if not common_turns:
+        raise EvaluationError(
+            f"{run} answers no question of {split} as it is now; name the set that the run answered with --split and --cache"
+        )
 
 
 def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left_columns: int = 1) -> Table:

@@ -32,10 +32,10 @@ from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.quantities import agrees_with_any
-from evaluation.records import JudgedTurn, Key
+from evaluation.records import AnsweredTurn, JudgedTurn, make_answered_turn
 from evaluation.scores.scoring import Interval, session_interval
 from evaluation.studies.result_tables import format_interval
-from lab.benchmarks.common import BenchmarkOptions, build_table, run
+from lab.benchmarks.common import BenchmarkOptions, build_table, refuse_other_questions, run
 from lab.benchmarks.entity_choice import read_shown_names
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet
@@ -47,6 +47,7 @@ _UNKNOWN = "not in the graph"
 _NO_THING = "about no thing"
 _NOTHING = "nothing answers"
 _ALL = "all"
+_TurnId = tuple[str, ...]  # ids, question and truth: a question of the set that is reworded keeps its ids
 _GROUPS = ("in the graph, another photograph", "in the graph, altered copy", _UNKNOWN, _NOTHING, _NO_THING, _ALL)
 _GROUP_OF_PHOTO = {
     "other-photo": _GROUPS[0],
@@ -135,8 +136,10 @@ def list_groups(facts: Mapping[str, Any], accept: Sequence[str]) -> tuple[str, .
     return (_ALL,) if group is None else (group, _ALL)
 
 
-def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collection[Key] = ()) -> list[CountedTurn]:
-    """Count the turns of a run.
+def count_turns(
+    folder: Path, split: Split, cache: Path, right_elsewhere: Collection[_TurnId] = ()
+) -> list[CountedTurn]:
+    """Count the turns of a run whose question and truth are the set's.
 
     Args:
         folder: Output folder of the run.
@@ -145,31 +148,38 @@ def count_turns(folder: Path, split: Split, cache: Path, right_elsewhere: Collec
         right_elsewhere: Turns that a run in one prompt answers rightly.
 
     Raises:
-        EvaluationError: The run's traces, its table or the set are missing.
+        EvaluationError: The run's traces, its table or the set are missing, or the run has no such turn.
     """
     records = read_traces(folder / TRACE, is_required=True)
     outcomes = read_outcomes(folder)
     shown_names = read_shown_names(split)
     counted = []
     for each in PreparedSet(split, cache).turns():
-        key: Key = (each.session.session_id, each.turn.interaction_id)
-        if key in records and key in outcomes:
+        turn = make_answered_turn(each.session, each.turn, "")
+        identifier, record = _identify(turn), records.get(turn.key)
+        if record is not None and identifier in outcomes:
             entity = each.facts.get("entity")
             counted.append(
                 CountedTurn(
-                    find_place(records[key], shown_names.get(entity or ""), each.facts, each.accept),
-                    outcomes[key],
+                    find_place(record, shown_names.get(entity or ""), each.facts, each.accept),
+                    outcomes[identifier],
                     entity or each.turn.interaction_id,
                     list_groups(each.facts, each.accept),
-                    key in right_elsewhere,
+                    identifier in right_elsewhere,
                 )
             )
+    refuse_other_questions(folder, split, counted)
     return counted
 
 
-def read_outcomes(folder: Path) -> dict[Key, str]:
-    """Read the outcome of each turn of a run: right, missing or wrong."""
-    return {judged.turn.key: _name_outcome(judged) for judged in read_turn_table(folder)}
+def read_outcomes(folder: Path) -> dict[_TurnId, str]:
+    """Read the outcome of each turn of a run, by its ids, question and truth: right, missing or wrong."""
+    return {_identify(judged.turn): _name_outcome(judged) for judged in read_turn_table(folder)}
+
+
+def _identify(turn: AnsweredTurn) -> _TurnId:
+    """Return the identifier of a turn as it was asked."""
+    return (*turn.key, turn.query, turn.ground_truth)
 
 
 def _name_outcome(judged: JudgedTurn) -> str:
@@ -225,7 +235,7 @@ def _tabulate_places(turns: Sequence[CountedTurn], with_prompt: bool) -> Table:
 
 def _measure(options: LossesOptions) -> int:
     elsewhere = {
-        key for folder in options.one_prompt for key, outcome in read_outcomes(folder).items() if outcome == "right"
+        turn for folder in options.one_prompt for turn, outcome in read_outcomes(folder).items() if outcome == "right"
     }
     turns = [turn for folder in options.runs for turn in count_turns(folder, options.split, options.cache, elsewhere)]
     console = make_console()

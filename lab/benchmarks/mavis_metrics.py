@@ -18,8 +18,8 @@ from pydantic import Field
 
 from agents.base.command_options import Flag, Options
 from evaluation.commands import make_console
-from evaluation.data.crag_dataset import read_accept
-from evaluation.files.manifest import read_manifest
+from evaluation.data.crag_dataset import CragDataset
+from evaluation.files.run_dataset import load_run_dataset
 from evaluation.records import REPLIES
 from lab.attribution.cited_answers import CitedRun, Which, read_cited
 from lab.attribution.mavis import Grader, average_scores, score
@@ -42,13 +42,15 @@ _COLUMNS = (
 
 
 def _measure(options: MavisOptions) -> int:
-    accept = {} if options.dataset is None else read_accept([options.dataset])
     runs = []
     for folder in options.runs:
-        photo = load_photos(folder, options) if options.grader != RuleGrader.name else _no_photo
+        data = None if options.dataset is None else load_run_dataset(folder, options.dataset, options.cache)
         for which in options.sentences:
             name = f"{folder.name} ({which})" if len(options.sentences) > 1 else folder.name
-            runs.append((name, read_cited(folder, which, accept, photo)))
+            cited = (
+                read_cited(folder, which, data.select_accept, index_photos(data)) if data else read_cited(folder, which)
+            )
+            runs.append((name, cited))
     grader: Grader = RuleGrader()
     if options.grader != RuleGrader.name:
         from lab.attribution.model_grader import ModelGrader  # its library takes half a second to import
@@ -68,24 +70,10 @@ def _measure(options: MavisOptions) -> int:
     return 0
 
 
-def load_photos(run: Path, options: MavisOptions) -> Photos:
-    """Return the photos of a run's questions by session, if the options name their data set.
-
-    Raises:
-        EvaluationError: The data set is another one.
-    """
-    if options.dataset is None:
-        return _no_photo
-    from evaluation.data.crag_dataset import load, parse_dataset_name
-
-    kind, revision, split = parse_dataset_name(str(read_manifest(run).get("dataset", "")))
-    data = load(kind, split, revision, options.dataset, options.cache)
+def index_photos(data: CragDataset) -> Photos:
+    """Return a function from a session's id to its photo; None for other ids."""
     sessions = {session.session_id: session for session in data.sessions}
     return lambda name: data.image(sessions[name]).image if name in sessions else None
-
-
-def _no_photo(_: str) -> None:
-    return None
 
 
 def compute_metrics(cited: CitedRun, grader: Grader, features: Features | None) -> dict[str, Any]:

@@ -21,10 +21,11 @@ from pydantic import Field
 
 from agents.base.command_options import Flag
 from agents.record import TurnRecord
+from agents.runner.intake import tidy
 from evaluation.commands import make_console
 from evaluation.files.traces import TRACE, read_traces
 from lab.attribution.retrieval import ndcg_at, recall_at
-from lab.benchmarks.common import BenchmarkOptions, build_table, run
+from lab.benchmarks.common import BenchmarkOptions, build_table, refuse_other_questions, run
 from mini_crag_mm.content_models import WIKI_PREFIX, Content, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg, read_pages
 
@@ -94,16 +95,22 @@ def compute_recall(turns: Sequence[tuple[TurnRecord, Truth]]) -> dict[str, float
 
 def _measure(options: RecallOptions) -> int:
     truths = Truths(load_content(SET.content), options.split)
-    facts = PreparedSet(options.split, options.cache).facts
+    # A question of the set that is reworded keeps its ids.
+    facts = {
+        (each.session.session_id, each.turn.interaction_id, tidy(each.turn.query)): each.facts
+        for each in PreparedSet(options.split, options.cache).turns()
+        if each.facts
+    }
     rows: list[tuple[str, ...]] = []
     headings: Sequence[str] = ()
     for folder in options.runs:
         records = read_traces(folder / TRACE, is_required=True)
         own = [
-            (record, truths.get(facts[interaction]))
-            for (_, interaction), record in records.items()
-            if interaction in facts and facts[interaction]["split"] == options.split
+            (record, truths.get(facts[asked]))
+            for key, record in records.items()
+            if (asked := (*key, record.query)) in facts
         ]
+        refuse_other_questions(folder, options.split, own)
         columns = compute_recall(own)
         headings = ("run", "turns", *columns)
         rates = ("-" if value is None else f"{100 * value:.1f}" for value in columns.values())

@@ -226,7 +226,7 @@ def write_run(folder: Path) -> Path:
 
 def test_answers_are_read_before_and_after_the_check(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run")
-    generated, checked = read_cited(run, "generated"), read_cited(run, "checked", {"i0": ["330 m"]})
+    generated, checked = read_cited(run, "generated"), read_cited(run, "checked", lambda _: {"i0": ["330 m"]})
     assert [answer.sentences[0].citations for answer in generated.answers] == [(1, 7), (1, 7)]
     assert [answer.sentences for answer in checked.answers] == [(Sentence("It is 330 m tall.", (1,)),)]
     assert (checked.turns, checked.answers[0].accept) == (3, ("330 m",))
@@ -247,6 +247,35 @@ def test_the_table_is_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
     assert "no cited answer" in capsys.readouterr().err
     with pytest.raises(EvaluationError):
         read_cited(tmp_path / "nowhere", "checked")
+
+
+@pytest.mark.parametrize(
+    ("query", "place", "completeness"),
+    [
+        ("How tall?", ".", 1.0),
+        ("How tall?", "crag-mm-single-turn-public/v0.1.2", 1.0),
+        ("How tall is it?", ".", 0.0),
+    ],
+    ids=["the same", "beside a revision", "another question"],
+)
+def test_a_run_is_graded_by_the_accept_forms_of_questions_that_the_set_still_asks(
+    tmp_path: Path, query: str, place: str, completeness: float
+) -> None:
+    """A question of the set keeps its id, whatever it asks by now."""
+    run = write_run(tmp_path / "run")
+    answers = (run / "response.jsonl").read_text().replace("It is 330 m tall.", "As high as a hill.")
+    (run / "response.jsonl").write_text(answers)
+    rows = [row(f"s{number}", 1, "v0.1.2", picture(), None) for number in range(3)]
+    for number, each in enumerate(rows):
+        each["turns"][0] |= {"interaction_id": f"i{number}", "query": query}
+        each["answers"][0] |= {"interaction_id": f"i{number}", "ans_full": "As high as a hill."}
+    write_dataset(tmp_path / "data", rows, "v0.1.2", repository="crag-mm-single-turn-public")
+    (tmp_path / "data" / place / "accept.json").write_text(json.dumps({"i0": ["330 m"]}))
+    (run / "run.json").write_text('{"dataset": "crag-mm-single-turn-public@v0.1.2/validation"}', encoding="utf-8")
+    arguments = ["--runs", str(run), "--features", "none", "--sentences", "checked", "--json", str(tmp_path / "rows")]
+    assert main([*arguments, "--dataset", str(tmp_path / "data"), "--cache", str(tmp_path / "cache")]) == 0
+    [graded] = json.loads((tmp_path / "rows").read_text())["rows"]
+    assert graded["completeness"] == completeness
 
 
 def test_a_model_grades_a_run_on_the_photos_of_its_data_set(

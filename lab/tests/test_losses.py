@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from agents.record import EvidenceFound, StageRecord, TurnRecord
-from lab.benchmarks.losses import CountedTurn, Place, find_place, list_groups, says_answer, score_group
+from evaluation.files.outputs import write_outputs
+from lab.benchmarks.losses import CountedTurn, Place, find_place, list_groups, main, says_answer, score_group
+from tests.evaluation.worlds import judged, picture, row, write_dataset, write_records
 
 
 @pytest.mark.parametrize(
@@ -67,3 +72,33 @@ def test_truthfulness_is_resampled_by_entity() -> None:
     score, interval = score_group(turns + others)
     assert score == 0.0
     assert interval == (-1.0, 0.25)  # only the cow, or only the yak
+
+
+@pytest.mark.parametrize(
+    ("query", "truth", "split", "is_counted"),
+    [
+        ("q0?", "truth", "validation", True),
+        ("Who built this?", "truth", "validation", False),
+        ("q0?", "another", "validation", False),
+        ("q0?", "truth", "public_test", False),
+    ],
+    ids=["the same", "another question", "another truth", "another split"],
+)
+def test_only_questions_that_the_set_still_asks_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str, truth: str, split: str, is_counted: bool
+) -> None:
+    """A question of the set keeps its id, whatever it asks by now; the session of the other split has another one."""
+    for each in ("validation", "public_test"):
+        rows = [row("s" if each == split else "other", 1, "v0.1.2", picture(), None)]
+        rows[0]["turns"][0]["query"], rows[0]["answers"][0]["ans_full"] = query, truth
+        write_dataset(tmp_path / "datasets", rows, "v0.1.2", each, "crag-mm-single-turn-public")
+    (tmp_path / "datasets" / "content_ids.json").write_text(json.dumps({"s-0": {"hops": 1}, "other-0": {"hops": 1}}))
+    run = tmp_path / "run"
+    run.mkdir()
+    turns = judged("c")
+    write_outputs(run, turns, {"judge": "rule"})
+    key = {"session_id": turns[0].turn.session_id, "interaction_id": turns[0].turn.interaction_id}
+    write_records(run / "trace.jsonl", [TurnRecord("q0?", "q0?", "answer", **key)])
+    assert main(["--runs", str(run), "--one-prompt", str(run), "--cache", str(tmp_path)]) == (0 if is_counted else 2)
+    output = capsys.readouterr()
+    assert ("1 turns" in output.out, "answers no question of validation" in output.err) == (is_counted, not is_counted)

@@ -14,7 +14,7 @@ from lab.attribution.retrieval import ndcg_at, recall_at
 from lab.benchmarks.retrieval_recall import Truth, Truths, compute_recall, main
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.loader import SET
-from tests.evaluation.worlds import write_records
+from tests.evaluation.worlds import picture, row, write_dataset, write_records
 
 YAK = "https://images.mini-crag-mm.example/ani_yak.webp"
 
@@ -74,15 +74,33 @@ def test_turns_without_truth_are_left_out_and_a_ranking_wins_over_kept_chunks() 
     assert compute_recall([(record(search_record), entry)])["R@100"] is None  # a run without documents
 
 
-def test_the_table_of_a_run(tmp_path: Path, capsys: Any) -> None:
-    (tmp_path / "datasets").mkdir()
+def write_run(cache: Path, query: str = "q", session: str = "s") -> Path:
+    """A run that found the giraffe, and a set that asks one question in each split."""
     facts = {"split": "validation", "entity": "ani_giraffe", "source": "kg", "pages": []}
-    content = json.dumps({"i": facts, "j": {**facts, "split": "public_test"}})
-    (tmp_path / "datasets" / "content_ids.json").write_text(content, encoding="utf-8")
-    run = tmp_path / "run"
+    for split, name in (("validation", session), ("public_test", "other")):
+        rows = [row(name, 1, "v0.1.2", picture(), None)]
+        rows[0]["turns"][0] |= {"interaction_id": "i", "query": query}
+        rows[0]["answers"][0]["interaction_id"] = "i"
+        write_dataset(cache / "datasets", rows, "v0.1.2", split, "crag-mm-single-turn-public")
+    (cache / "datasets" / "content_ids.json").write_text(json.dumps({"i": facts}), encoding="utf-8")
+    run = cache / "run"
     run.mkdir()
-    picture = PictureFound("Giraffe", 0.5, "https://images.mini-crag-mm.example/ani_giraffe.webp")
-    write_records(run / "trace.jsonl", [record(StageRecord("image_search", pictures=(picture,), entity="Giraffe"))])
+    photo = PictureFound("Giraffe", 0.5, "https://images.mini-crag-mm.example/ani_giraffe.webp")
+    write_records(run / "trace.jsonl", [record(StageRecord("image_search", pictures=(photo,), entity="Giraffe"))])
+    return run
+
+
+@pytest.mark.parametrize(
+    ("query", "session"), [("who?", "s"), ("q", "another")], ids=["another question", "another split"]
+)
+def test_a_run_with_other_questions_is_refused(tmp_path: Path, capsys: Any, query: str, session: str) -> None:
+    """A question of the set keeps its id, whatever it asks by now."""
+    assert main(["--runs", str(write_run(tmp_path, query, session)), "--cache", str(tmp_path)]) == 2
+    assert "answers no question of validation as it is now" in capsys.readouterr().err
+
+
+def test_the_table_of_a_run(tmp_path: Path, capsys: Any) -> None:
+    run = write_run(tmp_path)
     assert main(["--runs", str(run), "--cache", str(tmp_path)]) == 0
     assert "100.0" in capsys.readouterr().out
     (run / "trace.jsonl").write_text("broken\n", encoding="utf-8")
