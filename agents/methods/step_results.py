@@ -45,26 +45,23 @@ def conclude(question: str, plan: Plan, texts: Sequence[str], things: Sequence[s
     last = plan.steps[-1]
     if isinstance(last, AskStep):
         return texts[len(plan.steps) - 1]
-    values: dict[int, str] = dict(enumerate(texts))
+    values = list(texts)
     for place, step in enumerate(plan.steps):
         if isinstance(step, ComputeStep):
             values[place] = _compute(question, plan, step, values, things)
     return values[len(plan.steps) - 1]
 
 
-def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str], things: Sequence[str]) -> str:
+def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str], things: Sequence[str]) -> str:
     facts = [_find_fact(plan, operand, values) for operand in step.operands]
     if step.operation == "value":
         return f"{step.operands[0].partition('=')[0].strip()} = {calculate(step.operands[0])}"
-    if step.condition is not None:
-        counted_names = [
-            _find_thing(plan, step.operands[place], things) for place in select_facts(step.condition, facts)
-        ]
-        return _format_count(question, counted_names, len(facts))
     if step.operation in ("sum", "difference", "product", "ratio"):
         return _compute_dates(question, step, facts) or _compute_numbers(question, step, facts)
+    names = [_find_thing(plan, step, operand, values, things) for operand in step.operands]
+    if step.condition is not None:
+        return _format_count(question, [names[place] for place in select_facts(step.condition, facts)], len(facts))
     best, *rest = rank_facts(step.operation, facts)
-    names = [_find_thing(plan, operand, things) for operand in step.operands]
     reference = parse_reference(step.operands[best])
     is_computed = reference is not None and isinstance(plan.steps[reference - 1], ComputeStep)
     text = facts[best] if is_computed else names[best]
@@ -79,12 +76,12 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: dict[int, str
     return text
 
 
-def _find_fact(plan: Plan, operand: str, values: dict[int, str]) -> str:
+def _find_fact(plan: Plan, operand: str, values: Sequence[str]) -> str:
     """Return what an operand stands for, without the figures of its own subject: "A 747 weighs 183,500 kg"."""
     if (number := parse_reference(operand)) is None:
         return operand
     fact, step = values[number - 1], plan.steps[number - 1]
-    figures = _FIGURES.findall(step.question) if isinstance(step, AskStep) and not is_date(fact) else []
+    figures = _FIGURES.findall(step.about(values)) if isinstance(step, AskStep) and not is_date(fact) else []
     rest = (
         re.sub(rf"(?<![\w.,])(?:{'|'.join(map(re.escape, figures))})(?![\w.,]*\d)[\w-]*", "", fact) if figures else fact
     )
@@ -165,28 +162,37 @@ def _compute_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> 
     return str(quantity)
 
 
-def _find_thing(plan: Plan, operand: str, things: Sequence[str]) -> str:
-    """Return the name of the thing that a fact is about.
+def _find_thing(plan: Plan, step: ComputeStep, operand: str, values: Sequence[str], things: Sequence[str]) -> str:
+    """Return the name of the thing that a fact of a computation is about.
 
-    It is the thing of the photo that its step names, else the part of its step's question that no other step shares, or the
-    operand.
+    It is the earlier answer that its question alone asks about, else the thing of the photo that the question names, else the part
+    of the question that no other question of the computation shares. What no question asks for is its own name.
     """
-    if (number := parse_reference(operand)) is None:
+    number = parse_reference(operand)
+    ask = None if number is None else plan.steps[number - 1]
+    if not isinstance(ask, AskStep):
         return operand
-    step = plan.steps[number - 1]
-    question = step.question if isinstance(step, AskStep) else operand
-    named = [name for name in map(remove_qualifier, things) if name.lower() in question.lower()]
-    return max(named, key=len) if named else _find_own_words(question, [each.question for each in plan.asks])
+    others = [each for each in _list_asks(plan, step) if each != ask]
+    own_needs = set(ask.needs).difference(*(each.needs for each in others))
+    if len(own_needs) == 1:
+        return values[own_needs.pop() - 1]
+    named = [name for name in map(remove_qualifier, things) if name.lower() in ask.question.lower()]
+    own_words = _find_own_words(ask.question, [each.question for each in others])
+    return max(named, key=len) if named else AskStep(own_words).about(values)
 
 
-def _find_own_words(own_question: str, questions: Sequence[str]) -> str:
+def _list_asks(plan: Plan, step: ComputeStep) -> list[AskStep]:
+    """List the questions whose answers a step computes with, itself or through other computations."""
+    needed = [plan.steps[number - 1] for number in step.needs]
+    return [ask for each in needed for ask in ([each] if isinstance(each, AskStep) else _list_asks(plan, each))]
+
+
+def _find_own_words(own_question: str, other_questions: Sequence[str]) -> str:
     """Return the words of a question that similar questions do not share.
 
     It is A for "What does A weigh?" beside "What does B weigh?".
     """
-    words, *others = (
-        one.rstrip(" ?").split() for one in (own_question, *(each for each in questions if each != own_question))
-    )
+    words, *others = (each.rstrip(" ?").split() for each in (own_question, *other_questions))
     alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
     start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)
     own = words[start : len(words) - end] if others else []

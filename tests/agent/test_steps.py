@@ -479,6 +479,55 @@ def test_a_thing_outside_the_photo_is_named_by_the_words_that_only_its_question_
     assert conclude("By how much is it heavier than Bruno?", plan, ["1,180 kg", "700 kg", ""], ["Zola"]) == answer
 
 
+BORN = (
+    "1. ask: Who designed the Red Tower?\n2. ask: When was [1] born?\n3. ask: When was Frank Lloyd Wright born?\n"
+    "4. compute: earlier [2] [3]"
+)
+PEOPLE = (
+    "1. ask: In which city is the Red Tower?\n2. ask: What is the population of [1]?\n3. ask: How many live in London?\n"
+    "4. compute: larger [2] [3]"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "plan_text", "facts", "answer"),
+    [
+        ("Who is older, its architect or Frank Lloyd Wright?", BORN, ["Frank Gehry", "1929", "1867"], "Frank Lloyd Wright"),
+        ("Who is older, its architect or Frank Lloyd Wright?", BORN, ["Ada Stone", "1829", "1867"], "Ada Stone"),
+        ("Is its architect older than Frank Lloyd Wright?", BORN, ["Ada Stone", "1829", "1867"], "Yes: Ada Stone"),
+        ("Is its architect older than Frank Lloyd Wright?", BORN, ["Frank Gehry", "1929", "1867"], "No: Frank Lloyd Wright"),
+        ("Which has more people, its city or London?", PEOPLE, ["Tokyo", "14 million", "8.9 million"], "Tokyo"),
+        ("Does its city have more people than London?", PEOPLE, ["Red Tower Bay", "14 million", "9 million"], "Yes: Red Tower Bay"),
+        (
+            "Which had more people when it was built?",
+            "1. ask: When was the Red Tower built?\n2. ask: How many lived in Linz in [1]?\n3. ask: How many lived in Graz in [1]?\n"
+            "4. compute: larger [2] [3]",
+            ["1889", "47,000", "112,000"],
+            "Graz",
+        ),
+        (
+            "Are these two together heavier than an Asian elephant?",
+            "1. ask: How heavy is a horse?\n2. ask: How heavy is a donkey?\n3. ask: How heavy is an Asian elephant?\n"
+            "4. compute: sum [1] [2]\n5. compute: larger [4] [3]",
+            ["500 kg", "200 kg", "4000 kg", ""],
+            "No: an Asian elephant",
+        ),
+    ],
+)  # fmt: skip
+def test_a_thing_that_an_earlier_step_found_is_named_by_its_answer(
+    question: str, plan_text: str, facts: list[str], answer: str
+) -> None:
+    assert conclude(question, parse_plan(plan_text), [*facts, ""], ["Red Tower"]) == answer
+
+
+def test_a_figure_of_a_name_that_an_earlier_step_found_is_not_its_fact() -> None:
+    plan = parse_plan(
+        "1. ask: Which model is it?\n2. ask: What does [1] weigh?\n3. ask: What does an A380 weigh?\n4. compute: larger [2] [3]"
+    )
+    facts = ["the Boeing 747", "The 747 weighs 183,500 kg", "500 kg", ""]
+    assert conclude("Which is heavier?", plan, facts, []) == "the Boeing 747"
+
+
 @pytest.mark.parametrize(
     "text",
     [
