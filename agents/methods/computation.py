@@ -381,6 +381,21 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
     return Quantity(first.value / divisor)
 
 
+def convert(one: Quantity, unit_words: str) -> Quantity:
+    """Convert a quantity to the unit that a text begins with ("feet taller"); return it as it is if that is none of its kind.
+
+    Degrees stay as they are: a difference in temperature is not converted like a temperature.
+    """
+    try:
+        other = parse_quantity(f"1 {unit_words}")
+        is_same = not one.unit or not other.unit or _find_unit(one.unit) == _find_unit(other.unit)
+        if is_same or _convert(replace(one, value=0), other) != 0:
+            return one
+        return Quantity(_convert(one, other), other.unit)
+    except ComputationError:
+        return one
+
+
 def _convert(one: Quantity, other: Quantity) -> float:
     """Convert a quantity to the unit of another one.
 

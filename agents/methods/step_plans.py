@@ -54,7 +54,7 @@ _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
-_PROPER = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+")
+_PROPER = re.compile(r"(?<=[a-z,] )[a-z]?[A-Z]\w+")  # "Xbox", "iPhone", "PS2"
 _COUNT_WORDS = tuple(
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), figure)
     for words, figure in (
@@ -95,6 +95,10 @@ _COMBINES = re.compile(
 )
 _LIMIT = re.compile(r"\b(?:than|at least|at most)\b(?P<limit>.*)", re.IGNORECASE | re.DOTALL)
 _OTHERS = re.compile(r"\bothers?\b(?: (?:one|two|three|four|five)\b)?|\b(?:one|first|second|rest)\b", re.IGNORECASE)
+_OPPOSITES = re.compile(
+    r"\b(?:before|after|more|less|fewer|[a-z]{3,}er) or (?:before|after|more|less|fewer|[a-z]{3,}er)\b", re.IGNORECASE
+)
+"""Two orders of which a question asks for the right one, so that neither yes nor no answers it."""
 _SMALL_WORDS = frozenset("a an the of in on at to by is are was were it its".split())
 
 
@@ -287,9 +291,9 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
     """Return the completed plan, or None if one prompt does as well.
 
     A plan is refused if it has a single step, lost a step that code cannot supply, asks for what no later step needs, asks the same twice,
-    points ("this", "the left one"), names nothing, asks for a comparison instead of computing it, ranks single facts where the question
-    compares a sum, a multiple or a limit, or computes with a figure that neither the question nor the photo says. If the question counts
-    more things than the plan asks about, the plan asks about all of them.
+    points ("this", "the left one"), names nothing, asks for a comparison instead of computing it, has to say which of two orders is right
+    ("before or after"), ranks single facts where the question compares a sum, a multiple or a limit, or computes with a figure that neither
+    the question nor the photo says. If the question counts more things than the plan asks about, the plan asks about all of them.
 
     Args:
         plan: The plan as the model wrote it.
@@ -312,6 +316,8 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
     computed = [step for step in plan.steps if isinstance(step, ComputeStep)]
     by_words = any(step.condition is not None and step.condition.test == "is" for step in computed)
     if computed and not by_words and any(asks_yes_or_no(ask.question) for ask in plan.asks):
+        return None
+    if computed and asks_yes_or_no(question) and _OPPOSITES.search(question):
         return None
     compared = _add_comparison(plan, question)
     if compared is None:

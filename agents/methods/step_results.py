@@ -14,12 +14,21 @@ from agents.methods.computation import (
     calculate,
     compute,
     compute_dates,
+    convert,
     rank_facts,
     select_facts,
 )
 from agents.methods.dates import Day, Span, is_date, measure_span, parse_day
 from agents.methods.question_kinds import asks_yes_or_no
-from agents.methods.step_plans import AskStep, ComputeStep, Plan, parse_reference, remove_qualifier
+from agents.methods.step_plans import (
+    AskStep,
+    ComputeStep,
+    Operation,
+    Plan,
+    find_comparison,
+    parse_reference,
+    remove_qualifier,
+)
 
 BOUNDED = re.compile(r"\b(?:at most|up to|maximum|at the very least|at least)\b", re.IGNORECASE)
 _BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
@@ -33,6 +42,10 @@ _OF_TIME = re.compile(
     r"\b(?:old|older|age|long|longer|late|later|early|earlier|young|younger|before|after|ago|since|between|time|years?|months?|weeks?|days?)\b",
     re.IGNORECASE,
 )
+_ORDER = re.compile(r"\bthan\b|\b(?P<order>before|after)\b(?!.*\bthan\b)", re.IGNORECASE | re.DOTALL)
+"""What stands between the thing that a question is about and those that it is compared to."""
+_ORDERS: dict[str, Operation] = {"before": "earlier", "after": "later"}
+_NAMED_UNIT = re.compile(r"\bhow many (?:more |fewer )?(?P<unit>.+)", re.IGNORECASE)
 _SPANS: tuple[Span, ...] = ("year", "month", "week", "day")
 
 
@@ -61,7 +74,8 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str]
     names = [_find_thing(plan, step, operand, values, things) for operand in step.operands]
     if step.condition is not None:
         return _format_count(question, [names[place] for place in select_facts(step.condition, facts)], len(facts))
-    best, *rest = rank_facts(step.operation, facts)
+    operation = _choose_ranking(question, step.operation)
+    best, *rest = rank_facts(operation, facts)
     reference = parse_reference(step.operands[best])
     is_computed = reference is not None and isinstance(plan.steps[reference - 1], ComputeStep)
     text = facts[best] if is_computed else names[best]
@@ -71,8 +85,8 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str]
         raise ComputationError(f"{text} has no name")
     if _BY_HOW_MUCH.search(question):
         pair = [facts[best], facts[rest[0]]]
-        dated = step.operation in ("earlier", "later")
-        text += f", by {_measure_time(question, *map(parse_day, pair)) if dated else compute('difference', pair)}"
+        dated = operation in ("earlier", "later")
+        text += f", by {_measure_time(question, *map(parse_day, pair)) if dated else _compute_quantity(question, 'difference', pair)}"
     return text
 
 
@@ -88,12 +102,23 @@ def _find_fact(plan: Plan, operand: str, values: Sequence[str]) -> str:
     return rest if re.search(r"\d", rest) else fact
 
 
+def _choose_ranking(question: str, operation: Operation) -> Operation:
+    """Return the operation that a plan ranks by, or that of "before" or "after" if the question asks by them alone."""
+    match = _ORDER.search(question)
+    asks_order = asks_yes_or_no(question) and find_comparison(question) is None
+    if operation not in _ORDERS.values() or not asks_order or match is None or not match["order"]:
+        return operation
+    return _ORDERS[match["order"].lower()]
+
+
 def _find_subject(question: str, names: Sequence[str]) -> int:
     """Return the index of the thing that a question compares to the others, the first if its words do not tell.
 
     It is named before the others, or it is the one that is pointed at: "Is this heavier than the tiger?".
     """
-    subject, _, others = question.lower().partition(" than ")
+    order = _ORDER.search(question)
+    ends = (len(question), len(question)) if order is None else order.span()
+    subject, others = question[: ends[0]].lower(), question[ends[1] :].lower()
     patterns = [rf"\b{re.escape(name.lower())}\b" for name in names]
     named = {place: match.start() for place, each in enumerate(patterns) if (match := re.search(each, subject))}
     if named:
@@ -156,10 +181,16 @@ def _format_span(count: int, span: Span) -> str:
 
 
 def _compute_numbers(question: str, step: ComputeStep, facts: Sequence[str]) -> str:
-    quantity = compute(step.operation, facts, _choose_bound(question))
+    quantity = _compute_quantity(question, step.operation, facts)
     if step.operation == "ratio" and _WHOLE.search(question):
         quantity = Quantity(float(math.ceil(round(quantity.value, 9))))  # as many as are needed are whole
     return str(quantity)
+
+
+def _compute_quantity(question: str, operation: Operation, facts: Sequence[str]) -> Quantity:
+    """Compute a quantity in the unit that the question asks for by "how many", if it can be converted."""
+    quantity, match = compute(operation, facts, _choose_bound(question)), _NAMED_UNIT.search(question)
+    return quantity if match is None else convert(quantity, match["unit"])
 
 
 def _find_thing(plan: Plan, step: ComputeStep, operand: str, values: Sequence[str], things: Sequence[str]) -> str:

@@ -529,6 +529,78 @@ def test_a_figure_of_a_name_that_an_earlier_step_found_is_not_its_fact() -> None
 
 
 @pytest.mark.parametrize(
+    ("question", "operation", "facts", "answer"),
+    [
+        ("Was this built before the Colosseum?", "earlier", ["126 AD", "80 AD"], "No: Colosseum"),
+        ("Was this built before the Colosseum?", "earlier", ["27 BC", "80 AD"], "Yes: Pantheon"),
+        ("Was this built after the Colosseum?", "later", ["126 AD", "80 AD"], "Yes: Pantheon"),
+        ("Was this built after the Colosseum?", "earlier", ["126 AD", "80 AD"], "Yes: Pantheon"),
+        ("Was this built before the Colosseum?", "later", ["126 AD", "80 AD"], "No: Colosseum"),
+        ("Was the Colosseum finished before this was?", "earlier", ["126 AD", "80 AD"], "Yes: Colosseum"),
+        ("Was this built later than the Colosseum?", "later", ["126 AD", "80 AD"], "Yes: Pantheon"),
+        ("Is this, rebuilt after a fire, older than the Colosseum?", "earlier", ["126 AD", "80 AD"], "No: Colosseum"),
+        ("Was this, which opened after a fire, built first?", "earlier", ["27 BC", "80 AD"], "Yes: Pantheon"),
+        ("Which of these was built before the other?", "earlier", ["126 AD", "80 AD"], "Colosseum"),
+    ],
+)
+def test_before_and_after_compare_what_is_asked_about_to_what_follows(
+    question: str, operation: str, facts: list[str], answer: str
+) -> None:
+    asks = "1. ask: When was the Pantheon built?\n2. ask: When was the Colosseum built?"
+    plan = parse_plan(f"{asks}\n3. compute: {operation} [1] [2]")
+    assert conclude(question, plan, [*facts, ""], ["Pantheon", "Colosseum"]) == answer
+    assert conclude(question, plan, [*facts, ""], ["Pantheon"]) == answer
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Was this built before or after the Colosseum?", "Is this older or younger than the Colosseum?"],
+)
+def test_a_choice_of_two_orders_is_no_question_of_yes_or_no(question: str) -> None:
+    asks = "1. ask: When was the Pantheon built?\n2. ask: When was the Colosseum built?"
+    plan = parse_plan(f"{asks}\n3. compute: earlier [1] [2]")
+    assert complete_plan(plan, question, ["Pantheon"]) is None
+
+
+@pytest.mark.parametrize("name", ["PS2", "BMW i3", "iPhone", "Xbox 360"])
+def test_a_name_may_have_few_small_letters(name: str) -> None:
+    plan = parse_plan(
+        f"1. ask: When was the {name} released?\n2. ask: When was the Galaxy S released?\n3. compute: difference [2] [1]"
+    )
+    assert complete_plan(plan, f"How many years after the {name} was this released?", ["Galaxy S"]) == plan
+
+
+@pytest.mark.parametrize(
+    ("question", "operation", "facts", "answer"),
+    [
+        ("By how many feet is this taller than the Space Needle?", "difference", ["330 m", "605 ft"], "477.7 feet"),
+        (
+            "How many more feet does this measure than the Space Needle?",
+            "difference",
+            ["330 m", "605 ft"],
+            "477.7 feet",
+        ),
+        ("Which is taller, and by how many feet?", "larger", ["330 m", "605 ft"], "Red Tower, by 477.7 feet"),
+        ("How many grams do they weigh together?", "sum", ["1 kilo", "250 g"], "1,250 grams"),
+        ("How many square kilometres are these two parks?", "sum", ["2 sq km", "100 hectares"], "3 sq km"),
+        ("How many square miles are these two parks?", "sum", ["2 sq km", "100 hectares"], "1.158 square miles"),
+        ("How many feet taller is this?", "difference", ["1,083.25 ft", "605 ft"], "478.25 ft"),  # that is feet
+        ("How many degrees Celsius is this hotter?", "difference", ["50 °F", "32 °F"], "18 °F"),
+        ("How many stories taller is this?", "difference", ["330 m", "605 ft"], "145.6 m"),
+        ("How many pounds more does this cost?", "difference", ["£7.50", "£5"], "£2.50"),
+        ("How many eggs do they lay together?", "sum", ["3 eggs", "2 eggs"], "5 eggs"),
+        ("How many of these weigh as much?", "difference", ["3 kg", "200 g"], "2.8 kg"),
+        ("By how much is this taller?", "difference", ["330 m", "605 ft"], "145.6 m"),
+    ],
+)
+def test_a_number_is_given_in_the_unit_that_the_question_names(
+    question: str, operation: Any, facts: list[str], answer: str
+) -> None:
+    plan = Plan((AskStep("Red Tower?"), AskStep("Needle?"), ComputeStep(operation, ("[1]", "[2]"))))
+    assert conclude(question, plan, [*facts, ""], ["Red Tower"]) == answer
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "one of the oldest",
