@@ -89,11 +89,11 @@ def classify_knowledge(own: Example, retrieved: Example) -> tuple[Literal["prki_
     """
     if own.reply_verdict is None or retrieved.reply_verdict is None:
         return None
-    answers = read_answer(own.chat_reply), read_answer(retrieved.chat_reply)
+    differs = prki(read_answer(own.chat_reply), read_answer(retrieved.chat_reply), own.query) is not False
     right = own.reply_verdict == "correct", retrieved.reply_verdict == "correct"
-    if right == (True, False) and prki(*answers) is not False:
+    if right == (True, False) and differs:
         return "prki_int", read_target(own.chat_reply)
-    if right == (False, True) and prki(*answers) is not False:
+    if right == (False, True) and differs:
         return "prki_ext", read_target(retrieved.chat_reply)
     return None
 

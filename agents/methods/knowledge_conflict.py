@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from agents.methods.computation import SCALE
 from agents.methods.dates import DATE, parse_day
 from agents.methods.number_forms import NUMBER_WORD, parse_number_words
+from agents.texts.orders import list_added_names
 from agents.texts.refusals import refuses
 
 YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
@@ -15,8 +16,6 @@ YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
     re.IGNORECASE,
 )
 """The beginning of an answer that says yes or no."""
-
-_NAMES_MORE = re.compile(r"\d|\s[A-Z]")
 
 _ARTICLES = frozenset({"a", "an", "the"})
 _TURNS = frozenset(
@@ -69,10 +68,10 @@ def says_something(answer: str | None) -> bool:
     return answer is not None and not refuses(answer)
 
 
-def is_same_answer(first: str, second: str) -> bool:
+def is_same_answer(first: str, second: str, question: str = "") -> bool:
     """Return whether two short answers agree: both say yes or both no, or one contains the words of the other.
 
-    Where both name something or a number after a yes or no ("No, it is by Koch"), that has to agree too.
+    If both add a name or a number to the question after a yes or no ("No, it is by Koch"), that has to agree too.
     "Italy" and "the island belongs to Italy" agree. They do not if the longer one negates the other, adds an alternative or makes
     another number of it ("not Italy", "Italy or France", "10 million" for "10").
     """
@@ -80,9 +79,7 @@ def is_same_answer(first: str, second: str) -> bool:
     if claims[0] and claims[1]:
         if claims[0]["claim"].lower() != claims[1]["claim"].lower():
             return False
-        if not (
-            _NAMES_MORE.search(first, claims[0].end("claim")) and _NAMES_MORE.search(second, claims[1].end("claim"))
-        ):
+        if not all(list_added_names(answer, question) for answer in (first, second)):
             return True
     shorter, longer = sorted(map(_split_without_claim, (first, second)), key=len)
     if not shorter:
@@ -118,7 +115,7 @@ def _is_number(word: str) -> bool:
     return word.lstrip("-")[:1].isdigit()
 
 
-def prki(parametric: str | None, retrieved: str | None) -> bool | None:
+def prki(parametric: str | None, retrieved: str | None, question: str = "") -> bool | None:
     """Return whether parametric and retrieved knowledge are inconsistent (eq. 1): M(Q) differs from M(Q, P).
 
     Returns:
@@ -126,7 +123,7 @@ def prki(parametric: str | None, retrieved: str | None) -> bool | None:
     """
     if parametric is None or retrieved is None or not (says_something(parametric) and says_something(retrieved)):
         return None
-    return not is_same_answer(parametric, retrieved)
+    return not is_same_answer(parametric, retrieved, question)
 
 
 def find_best(scores: Sequence[float]) -> int | None:

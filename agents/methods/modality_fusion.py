@@ -7,9 +7,9 @@ from agents.methods.knowledge_conflict import is_same_answer
 from agents.turn import Candidate
 
 
-def all_agree(answers: Sequence[str]) -> bool:
-    """Return whether all answers say the same, compared in pairs. A single answer agrees, and so do none."""
-    return all(is_same_answer(one, other) for one, other in combinations(answers, 2))
+def all_agree(answers: Sequence[str], question: str = "") -> bool:
+    """Return whether all answers to a question say the same, compared in pairs. A single answer agrees, and so do none."""
+    return all(is_same_answer(one, other, question) for one, other in combinations(answers, 2))
 
 
 def select_most_trusted(candidates: Sequence[Candidate]) -> Candidate | None:

@@ -34,7 +34,7 @@ def is_supported_by(answer: str, question: str, texts: Iterable[str]) -> bool:
 
 def is_same_claim(first: str, second: str, question: str) -> bool:
     """Return whether two answers agree in words, or in the names and numbers that they add to the question."""
-    if is_same_answer(first, second):
+    if is_same_answer(first, second, question):
         return True
     one, other = answer_keywords(first, question), answer_keywords(second, question)
     return bool(one and other) and (one <= other or other <= one)

@@ -55,4 +55,4 @@ class FourStepsStage(Stage):
             entity=turn.chosen.title if turn.chosen else None,
             answers={OWN_KNOWLEDGE: steps.parametric, FROM_EVIDENCE: steps.external, RECONCILED: steps.final},
         )
-        turn.note(prki=prki(steps.parametric, steps.external))
+        turn.note(prki=prki(steps.parametric, steps.external, turn.question))

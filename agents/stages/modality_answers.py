@@ -61,7 +61,7 @@ class ModalityAnswers(Stage):
             turn.record(answers={f"{FROM_EVIDENCE}: {kind}": it.text for kind, it in every if kind is not None})
             plausible = [(kind, it) for kind, it in every if says_something(it.text)]
             turn.candidate = select_most_trusted([it for _, it in plausible or every])
-            if not all_agree([it.text for _, it in plausible]):
+            if not all_agree([it.text for _, it in plausible], turn.question):
                 differing.append((turn, plausible))
         questions = [Question(FUSE, {**turn.values, "answers": answers}, (turn,)) for turn, answers in differing]
         for (turn, _), answer in zip(differing, context.put(questions), strict=True):

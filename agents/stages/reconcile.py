@@ -24,7 +24,7 @@ class Reconcile(Stage):
         for turn in turns:
             own, retrieved = turn.parametric, turn.candidate
             texts = {"parametric": own.text if own else None, "retrieved": retrieved.text if retrieved else None}
-            differ = prki(texts["parametric"], texts["retrieved"])
+            differ = prki(texts["parametric"], texts["retrieved"], turn.question)
             turn.record(answers={OWN_KNOWLEDGE: texts["parametric"], FROM_EVIDENCE: texts["retrieved"]})
             turn.note(prki=differ)
             if differ and own is not None and retrieved is not None:

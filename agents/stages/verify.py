@@ -111,7 +111,7 @@ def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
     """Return whether the answer repeats the draft; None without a draft, for one that does not know, or if it is the answer."""
     if turn.draft is None or candidate.drafted:
         return None
-    differs = prki(turn.draft.answer, candidate.text)
+    differs = prki(turn.draft.answer, candidate.text, turn.question)
     return None if differs is None else not differs
 
 

@@ -157,8 +157,20 @@ def words_in(text: str) -> set[str]:
 
 def answer_keywords(answer: str, question: str) -> set[str]:
     """Return the words that carry an answer: its names and numbers that the question lacks, else its other words."""
+    return list_added_names(answer, question) or {word.lower() for _, word in _find_added_words(answer, question)}
+
+
+def list_added_names(answer: str, question: str) -> set[str]:
+    """Return the names and numbers of an answer that its question lacks, in lower case."""
+    return {
+        word.lower()
+        for place, word in _find_added_words(answer, question)
+        if any(map(str.isdigit, word)) or (place > 0 and word[0].isupper())
+    }
+
+
+def _find_added_words(answer: str, question: str) -> list[tuple[int, str]]:
+    """Return the words of an answer that its question lacks, each with its index; no function words."""
     question_words = words_in(question) | _LITTLE
     words = _WORD.findall(unicodedata.normalize("NFKC", answer))
-    new = [(place, word) for place, word in enumerate(words) if word.lower() not in question_words]
-    marked = {word.lower() for place, word in new if any(map(str.isdigit, word)) or (place > 0 and word[0].isupper())}
-    return marked or {word.lower() for _, word in new}
+    return [(place, word) for place, word in enumerate(words) if word.lower() not in question_words]

@@ -122,6 +122,15 @@ def test_a_draft_that_says_the_same_outweighs_low_probabilities(
     assert (None if signal is None else signal.value) == (float(draft is SAME) if has_draft_answer else None)
 
 
+def test_a_draft_agrees_that_says_yes_and_repeats_a_name_of_the_question() -> None:
+    draft = Draft((), None, "Yes, it is bigger than a Labrador.")
+    dialog_turn = turn(
+        "Is this bigger than a Labrador?", candidate=Candidate("Yes, a Great Dane is bigger.", None, LOW), draft=draft
+    )
+    run_stages([dialog_turn], context(load_settings("best", "gpu"), chat=ScriptedChat(lambda _: YES)), Verify)
+    assert dialog_turn.verification is not None and dialog_turn.verification.draft is True
+
+
 def test_the_short_verdict_of_qa_dragon_is_as_sure_as_its_long_one() -> None:
     """0.66 on the deciding word: within the bounds among the tokens of a reason, and no veto where it stands alone."""
     settings = load_settings("qa_dragon", "gpu")

@@ -162,9 +162,34 @@ def test_claims_that_share_a_word_may_differ(first: str, second: str) -> None:
     assert not is_same_answer(second, first)
 
 
-@given(st.text(max_size=30))
-def test_every_answer_agrees_with_itself(answer: str) -> None:
+@pytest.mark.parametrize(
+    ("question", "first", "second", "agree"),
+    [
+        ("Is this bigger than a Labrador?", "Yes, it is bigger than a Labrador.", "Yes, a Great Dane is bigger.", True),
+        ("Is this older than Big Ben?", "Yes, it is older than Big Ben.", "Yes, it was built before Big Ben.", True),
+        ("Is this taller than Big Ben?", "No, it is not taller than Big Ben.", "No, it is shorter than Big Ben.", True),
+        ("Is this taller than the Eiffel Tower?", "No, it is only 90 m tall.", "No, the Eiffel Tower is taller.", True),
+        ("Was it built before 1889?", "Yes, it was built in 1880.", "Yes, it is from before 1889.", True),
+        ("Is it poisonous?", "Yes. It is poisonous.", "Yes. It can kill.", True),
+        ("Is it by Rembrandt?", "No, it is by Koch", "No, it is by Bauer", False),
+        ("Is it by Koch?", "No, it is by Koch's son Bauer", "No, it is by Adler", False),
+        ("Is it taller than 8 m?", "No, 5 m", "No, 6 m", False),
+        ("Is it taller than 8 m?", "No, 5 m", "No, it is 5 m high.", True),
+        ("Is it older than the Eiffel Tower?", "Yes, it is older than the Eiffel Tower.", "No, it is younger.", False),
+    ],
+)  # fmt: skip
+def test_what_the_question_says_need_not_agree_after_yes_or_no(
+    question: str, first: str, second: str, agree: bool
+) -> None:
+    assert is_same_answer(first, second, question) is agree
+    assert is_same_answer(second, first, question) is agree
+    assert prki(first, second, question) is not agree
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_every_answer_agrees_with_itself(answer: str, question: str) -> None:
     assert is_same_answer(answer, answer)
+    assert is_same_answer(answer, answer, question)
 
 
 @pytest.mark.parametrize(
