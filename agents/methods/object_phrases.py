@@ -1,7 +1,7 @@
 """Which object a question is about, from its words: the rules behind object extraction where no model can be asked."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from agents.models.base import Box
 from agents.turn import Position
@@ -40,11 +40,12 @@ _VERBS = (
     "become|became|turn|turns|open|opened|happen|start|begin|began|end|find|found|called|named|known|shown|seen|depicted|pictured|located|"
     "lie|lies|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned"
 )
-_STOP = (
-    f"{_VERBS}|on|in|at|of|from|to|with|without|that|which|who|whose|for|by|and|or|than|as|first|originally|usually|normally|typically|"
+_LINKS = (
+    "on|in|at|of|from|to|with|without|that|which|who|whose|for|by|and|or|than|as|first|originally|usually|normally|typically|"
     "ever|still|it|its|next|near|behind|beside|here|there|so|if|when|while|before|after|during|through|under|over|into|between|against|"
     "compared|raw|faster|taller|heavier|older|bigger|larger|longer|smaller|lighter|newer|higher|safe|good|edible|poisonous|toxic"
 )
+_STOP = f"{_VERBS}|{_LINKS}"
 _NOUN = rf"(?!(?:{_STOP})\b)[a-z]+(?:-[a-z]+)*"
 _PHRASE = re.compile(
     rf"(?P<before>\b\w+ |^)?\b(?P<article>this|these|that|those|the) "
@@ -52,9 +53,11 @@ _PHRASE = re.compile(
     rf"(?P<words>{_NOUN}(?: {_NOUN}){{0,3}})(?P<rest>[^?.!]*)",
     re.IGNORECASE,
 )
-_BARE_NOUN = rf"(?!(?:now|today|worth)\b){_NOUN}"
-_DEFINITE = re.compile(
-    rf"\b(?:this|these|that|those|the) (?P<words>{_BARE_NOUN}(?: {_BARE_NOUN}){{0,3}})", re.IGNORECASE
+_NOT_IN_NAME = re.compile(rf"(?! (?!(?:now|today|worth|last|\w{{4,}}ed|\w{{3,}}ally)\b){_NOUN})", re.IGNORECASE)
+"""What follows the whole name of a thing: no noun that makes another thing of it ("the bridge loan")."""
+_LONE_VERB = re.compile(
+    rf" {_NOUN}(?:\W*$|[,;]| (?!(?:{_VERBS})\b)(?:{_LINKS}|down|up|out|off|over|away|the|an?|\w+ly|\d+)\b)",
+    re.IGNORECASE,
 )
 _IN_PICTURE = re.compile(
     rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|"
@@ -123,9 +126,17 @@ def find_pointed_phrase(question: str) -> str | None:
     return None if named is None else named.group("words").lower()
 
 
-def list_definite_phrases(question: str) -> list[str]:
-    """List all nouns that follow "the", "this" and the like, with their adjectives: "the roof of the red tower" -> roof, red tower."""
-    return [match["words"].lower() for match in _DEFINITE.finditer(question)]
+def find_definite_noun(question: str, nouns: Iterable[str]) -> str | None:
+    """Return the first of some nouns, in lower case, that a question takes up; None if it takes up none.
+
+    It takes up "bridge" in "When did the bridge collapse?", but not in "How much is the bridge loan?".
+    """
+    text, choice = question.lower(), "|".join(map(re.escape, nouns)) or "(?!)"
+    for match in re.finditer(rf"(?P<before>\b\w+ )?\b(?:the|that|those) (?P<noun>{choice})(?![\w-])", text):
+        has_verb_next = _AUXILIARY.match(match["before"] or "") and _LONE_VERB.match(text, match.end())
+        if has_verb_next or _NOT_IN_NAME.match(text, match.end()):
+            return match["noun"]
+    return None
 
 
 def _find_phrases(question: str) -> Iterator[tuple[str, bool, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agents.base_agent import Message
-from agents.methods.object_phrases import find_pointed_phrase, find_position, list_definite_phrases
+from agents.methods.object_phrases import find_definite_noun, find_pointed_phrase, find_position
 from agents.methods.question_kinds import is_about_several
 from agents.methods.thing_kinds import find_kind
 from agents.turn import Position
@@ -257,9 +257,8 @@ class _Pointings:
 
     def recall(self, query: str) -> Pointing | None:
         """Return what a query that does not point itself takes up by its noun: "the bridge" after "this bridge"."""
-        if _IMAGE.search(query):
-            return None
-        return next((self._by_noun[noun] for noun in list_definite_phrases(query) if noun in self._by_noun), None)
+        noun = None if _IMAGE.search(query) else find_definite_noun(query, self._by_noun)
+        return None if noun is None else self._by_noun[noun]
 
     def follow(self, query: str) -> Pointing:
         """Return what a query about the picture points at."""

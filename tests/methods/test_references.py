@@ -193,6 +193,59 @@ def test_another_thing_of_the_noun_does_not(history: tuple[str, ...], query: str
     assert not resolve(query, dialog(*history)).needs_image
 
 
+JAPAN = ("It is 50 m.", "Which country is it in?", "It is in Japan.", "What's the capital of that country?", "Tokyo.")
+
+
+@pytest.mark.parametrize(
+    ("first", "query"),
+    [
+        ("How tall is this bridge?", "When did the bridge collapse?"),
+        ("How tall is this mountain?", "When did the mountain last erupt?"),
+        ("How tall is this plant?", "How often does the plant bloom?"),
+        ("How big is this dog?", "How much does the dog shed?"),
+        ("How fast is this car?", "How many passengers does the car seat?"),
+        ("How fast is this car?", "How many passengers does the car seat on the bench?"),
+        ("How old is this church?", "When did the church burn down?"),
+        ("How old is this church?", "When was the church completed?"),
+        ("How old is this church?", "When was the church officially opened?"),
+        ("Who made the red coin on the left?", "Does the red coin shine?"),
+        ("How big is this dog?", "What is the name of the dog's owner?"),
+        ("How tall is this bridge?", "Is the bridge, which fell, open?"),
+    ],
+)
+def test_any_verb_may_follow_a_noun_that_pointed(first: str, query: str) -> None:
+    resolved = resolve(query, dialog(first, *JAPAN))
+    assert (resolved.needs_image, resolved.sure) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("first", "query"),
+    [
+        ("How tall is this bridge?", "How much is the bridge loan?"),
+        ("How tall is this bridge?", "Did the bridge loan help?"),
+        ("How tall is this bridge?", "What does the bridge loan cost?"),
+        ("How tall is this bridge?", "Who won the bridge tournament?"),
+        ("How fast is this car?", "How wide is the car seat?"),
+        ("How fast is this car?", "Does the car seat have heating?"),
+        ("How fast is this car?", "Where does the car company sell trucks?"),
+        ("How fast is this car?", "Where is the car company?"),
+        ("How fast is this car?", "Does the old car rust?"),
+        ("How fast is this car?", "What are the car-like ones?"),
+        ("How many are these?", "What is the ?"),
+    ],
+)
+def test_a_noun_that_begins_the_name_of_another_thing_does_not_point(first: str, query: str) -> None:
+    assert not resolve(query, dialog(first, *JAPAN)).needs_image
+
+
+def test_the_first_noun_of_a_question_is_the_one_that_points() -> None:
+    history = dialog(
+        "Who made this tower?", "I don't know", "Who made this bridge?", "Bram Tiller.", "When was he born?", "1832."
+    )
+    assert resolve("Is the tower near the bridge?", history).pointing == "this tower"
+    assert resolve("Is the bridge near the tower?", history).pointing == "this bridge"
+
+
 def test_a_person_is_still_known_after_the_noun() -> None:
     history = dialog(*TOWER, "How tall is the tower?", "330 m.")
     assert resolve("When did he die?", history).question == "When did Gustave Eiffel die?"
