@@ -3,8 +3,8 @@
     python -m training.grpo --data data/training --model PATH --recipe curriculum --strong results/strong --out runs/grpo
 
 A judge gives the reward 1, 0 or -1. A question is easy if a strong model answered it right: --strong names that model's judged run over
-the same split. Without it the model's own recorded replies decide. Each stage continues from the adapter of the one before; OUT gets the
-last one as ``adapter/``.
+the same split. Without it the model's own recorded replies decide. Questions without a verdict are left out. Each stage continues from the
+adapter of the one before; OUT gets the last one as ``adapter/``.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
+from evaluation.records import Key
 from training.chat_examples import Example, TrainingDataError
 from training.collect import judge_replies, read_verdict, select_questions
 from training.command_line import Run, TrainingOptions, read_data, run_command, write_about
@@ -157,21 +158,31 @@ def select_uniform(questions: Sequence[Example]) -> tuple[list[Example], dict[st
     return selection, {"with_picture": count_pictured, "without_picture": len(others) - count_pictured}
 
 
-def split_by_difficulty(
-    examples: Sequence[Example], right: set[tuple[str, str]] | None
-) -> tuple[list[Example], list[Example]]:
-    """Split the questions into easy and hard ones.
+def read_strong_verdicts(run: Path) -> dict[Key, str]:
+    """Read a strong model's verdicts by turn; errors and answers that were not judged are no verdicts.
 
-    ``right`` holds the turns that a strong model answered right; None: the model's own replies decide, and questions whose reply is not
-    judged are left out.
+    Raises:
+        EvaluationError: The run has no table of judged turns.
+    """
+    return {row.turn.key: row.verdict for row in read_turn_table(run) if row.verdict in REWARDS}
+
+
+def split_by_difficulty(
+    examples: Sequence[Example], strong: Mapping[Key, str] | None
+) -> tuple[list[Example], list[Example]]:
+    """Split the questions into easy and hard ones; those without a verdict are left out.
+
+    ``strong`` holds a strong model's verdicts by turn; None: those on the model's own replies decide.
     """
     easy: list[Example] = []
     hard: list[Example] = []
-    for row in select_questions(examples):
-        if right is None and row.reply_verdict is None:
-            continue
-        is_easy = row.reply_verdict == "correct" if right is None else row.key in right
-        (easy if is_easy else hard).append(row)
+    questions = select_questions(examples)
+    for row in questions:
+        verdict = row.reply_verdict if strong is None else strong.get(row.key)
+        if verdict is not None:
+            (easy if verdict == "correct" else hard).append(row)
+    if num_left_out := len(questions) - len(easy) - len(hard):
+        log.warning("%d of %d questions are left out: they have no verdict", num_left_out, len(questions))
     return easy, hard
 
 
@@ -295,15 +306,13 @@ def run(options: GrpoOptions) -> None:
     """
     run, examples, _ = read_data(options)
     judge = choose_judge(options.eval_model, cache=options.cache)
-    right = None
-    if options.strong is not None:
-        right = {row.turn.key for row in read_turn_table(options.strong) if row.correct}
+    strong = None if options.strong is None else read_strong_verdicts(options.strong)
     questions, left_out = select_uniform(select_questions(examples))
-    easy, hard = split_by_difficulty(questions, right)
+    easy, hard = split_by_difficulty(questions, strong)
     stages = build_curriculum(easy, hard, run.recipe.training.seed)
     if not stages:
         raise TrainingDataError(
-            "no question is easy: the curriculum begins with those; name a strong model's run with --strong"
+            "no question is easy: the curriculum begins with those; name a strong model's run over the same questions with --strong"
         )
     about: dict[str, Any] = {
         "recipe": run.recipe.model_dump(),
@@ -311,6 +320,7 @@ def run(options: GrpoOptions) -> None:
         "easy": len(easy),
         "hard": len(hard),
         "left_out": left_out,
+        "without_verdict": len(questions) - len(easy) - len(hard),
         "judge": judge.name,
         "stages": [],
     }

@@ -14,10 +14,12 @@ from trl import GRPOConfig
 
 from agents.models.base import ChatReply
 from agents.models.chat.transformers_checkpoint import load_checkpoint
+from evaluation.files.outputs import write_outputs
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem
 from evaluation.records import Verdict as Judgement
 from tests.agent.scripted import ScriptedChat
+from tests.evaluation.worlds import judged
 from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import dpo, grpo
 from training.chat_examples import Example, TrainingDataError, Verdict
@@ -241,8 +243,37 @@ def test_a_strong_model_says_what_is_easy() -> None:
     rows = [example(0), example(1, "hallucination"), example(2, form="queries", reply="x")]
     easy, hard = split_by_difficulty(rows, None)
     assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s0"], ["s1"])
-    easy, hard = split_by_difficulty(rows, {("s1", "s1-0")})
+    easy, hard = split_by_difficulty(rows, {("s1", "s1-0"): "correct", ("s0", "s0-0"): "hallucination"})
     assert ([row.session_id for row in easy], [row.session_id for row in hard]) == (["s1"], ["s0"])
+
+
+def test_what_the_strong_model_has_no_verdict_on_is_neither_easy_nor_hard(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A failed judgement, an error and a question that it was never asked tell nothing of how hard a question is."""
+    right, wrong, failed, error = (judged(verdict, f"s{n}")[0] for n, verdict in enumerate("chhm"))
+    failed = replace(failed, judge_failed=True)
+    error = replace(error, turn=replace(error.turn, error_cause="busy"))
+    (tmp_path / "strong").mkdir()
+    write_outputs(tmp_path / "strong", [right, wrong, failed, error], {})
+    model, data = (
+        SAVE["llama"](tmp_path / "llama"),
+        save_examples(tmp_path / "data", [example(n) for n in range(5)], []),
+    )
+    changes = {"training.batch": 2, "training.accumulation": 1, "grpo.generations": 2}
+    arguments = [*options(data, model, tmp_path / "out", **changes), "--strong", str(tmp_path / "strong")]
+    assert grpo.main([*arguments, "--max-steps", "1"]) == 0
+    about = json.loads((tmp_path / "out" / "about.json").read_text())
+    assert (about["easy"], about["hard"], about["without_verdict"]) == (1, 1, 3)
+    assert "3 of 5 questions are left out: they have no verdict" in caplog.text
+
+
+def test_a_strong_run_over_other_questions_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "strong").mkdir()
+    write_outputs(tmp_path / "strong", judged("c", "elsewhere"), {})
+    arguments = options(save_examples(tmp_path / "data", [example(0)], []), tmp_path / "no model", tmp_path / "out")
+    assert grpo.main([*arguments, "--strong", str(tmp_path / "strong")]) == 2
+    assert "strong model's run over the same questions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", sorted(SAVE))
