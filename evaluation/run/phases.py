@@ -103,8 +103,8 @@ def answer_sessions(
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})
     missing = count_missing_pictures(generation.turns, read_run_log(output_dir))
-    if missing is not None:
-        add_to_manifest(output_dir, {WITHOUT_PICTURE: asdict(missing)})
+    # Without any it replaces the count that a resumed run noted earlier.
+    add_to_manifest(output_dir, {WITHOUT_PICTURE: None if missing is None else asdict(missing)})
     if generation.interrupted:
         console.print(f"stopped after {len(generation.turns)} of {generation.total} turns; continue with --resume")
     return generation

@@ -19,6 +19,7 @@ from agents.record import TurnRecord
 from agents.runner.start_up import StartUp, Step
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console, run_to_exit_status
+from evaluation.data.dataset_images import cache_name
 from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
@@ -168,6 +169,30 @@ def test_turns_without_their_picture_are_counted_whatever_the_mode(
     saved.write_text("\n".join(with_pictures) + "\n")
     assert _main(world, "--mode", "evaluate") == 0  # of what is judged, not of all that was asked once
     assert "without their picture" not in capsys.readouterr().out
+    assert "without_picture" not in _scores(world)["about"]
+
+
+class SeeingAgent(ScriptedAgent):
+    """Agent that cannot answer without the picture."""
+
+    def batch_generate_response(
+        self, queries: Any, images: Any, message_histories: Any = None, **kwargs: Any
+    ) -> list[str]:
+        if None in images:
+            raise ValueError("no picture")
+        return super().batch_generate_response(queries, images, message_histories, **kwargs)
+
+
+def test_a_picture_that_is_there_when_the_run_is_resumed_is_not_missing(
+    world: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: SeeingAgent(_script))
+    assert _main(world, "--fail-on-error", "100%") == 0
+    assert manifest.read_manifest(world / "out")["without_picture"]["turns"] == 2
+    (world / "image_cache").mkdir()
+    picture().save(world / "image_cache" / cache_name("http://x.example/c.png"), "png")
+    assert _main(world, "--resume") == 0
+    assert not manifest.read_manifest(world / "out")["without_picture"]
     assert "without_picture" not in _scores(world)["about"]
 
 
