@@ -162,7 +162,7 @@ def launch_agent(
         if ours
         else lambda: None
     )
-    warm_up = partial(_warm_up, agent, reach)
+    warm_up = lru_cache(maxsize=1)(partial(_warm_up, agent, reach))  # a replica calls it before each call
     listen = partial(agent.trace_to, None)
     launched_agent = LaunchedAgent(agent, warm_up, listen, agent.models.names, counts, evidence)
     if search is None:

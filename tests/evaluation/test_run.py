@@ -24,7 +24,7 @@ from evaluation.files import manifest
 from evaluation.files.outputs import ALL_TURNS, EGO_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import read_responses
 from evaluation.records import EvaluationError
-from evaluation.run.launching import prepare
+from evaluation.run.launching import launch_agent, prepare
 from evaluation.run.options import RunOptions, parse, parse_conversations
 from evaluation.studies.judged_entries import read_entries
 from evaluation.studies.leaderboard import LeaderboardOptions
@@ -714,6 +714,20 @@ def test_models_are_warmed_only_where_something_is_left_to_ask(world: Path, monk
     assert len(warmed) == 1
     assert _main(world, "--resume") == 0
     assert len(warmed) == 1
+
+
+def test_an_agent_that_is_warm_asks_its_servers_no_second_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A replica is warmed up before each call, because it may have been restarted."""
+    probes: list[bool] = []
+    monkeypatch.setattr(RunConfig, "unreachable", lambda *_, servers=False, **__: probes.append(servers))
+    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(_script))
+    monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: StartUp((), 0.0))
+    options = parse(["--cache", str(tmp_path)])
+    launched = launch_agent(options, prepare(options)[0])
+    launched.warm_up()
+    launched.warm_up()
+    assert probes.count(True) == 1
 
 
 def test_a_run_whose_models_are_missing_leaves_the_earlier_run_as_it_was(
