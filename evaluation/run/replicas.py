@@ -102,13 +102,18 @@ class Replica(NodeActor):
         self._one_agent = OneAgent(agent, launched_agent.replies, launched_agent.listen)
         return agent.get_batch_size(), about
 
+    def warm_up(self) -> None:
+        """Load the agent's models; does nothing when called again."""
+        assert self._launched is not None
+        self._launched.warm_up()
+
     def ask(self, call: Call) -> CallResult:
         """Ask the agent, and return its answers with the records of the turns.
 
         A replica whose search is gone for good ends, and is replaced together with it.
         """
         assert self._launched is not None
-        self._launched.warm_up()
+        self.warm_up()  # this replica may have replaced one that died
         try:
             return self._launched.keep_up(partial(self._one_agent.ask, call))
         except GoneError as error:
@@ -163,6 +168,21 @@ class Replicas:
     def get_batch_size(self) -> int:
         """Return the batch size of each agent."""
         return self._batch_sizes[0]
+
+    def warm_up(self) -> None:
+        """Load the models of all replicas. One that dies meanwhile is replaced by ``answer``.
+
+        Raises:
+            EvaluationError: A replica cannot load or reach its models.
+        """
+        loading = [replica.warm_up.remote() for replica in self._replicas]
+        for number, loaded in enumerate(loading):
+            try:
+                self._ray.get(loaded)
+            except self._ray.exceptions.RayTaskError as error:
+                raise EvaluationError(f"replica {number}: {error.cause}") from error
+            except self._ray.exceptions.RayError as error:
+                log.warning("replica %d died while it loaded its models: %s", number, summarise_error(error))
 
     def models(self) -> dict[str, str]:
         """Return the names of the models that the replicas have loaded, by role."""
@@ -269,6 +289,6 @@ def launch_replicas(
                 if shared is not None:
                     search = stack.enter_context(closing(OnePerNode(ray, *shared, gpus=searching)))
                 replicas = stack.enter_context(closing(Replicas(ray, count, start, about, search)))
-                yield LaunchedAgent(replicas, models=replicas.models)
+                yield LaunchedAgent(replicas, replicas.warm_up, models=replicas.models)
     except ClusterError as error:
         raise EvaluationError(str(error)) from error

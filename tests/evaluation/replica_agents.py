@@ -16,6 +16,7 @@ from agents.base_agent import Message
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.model_set import ModelSet
+from agents.runner.start_up import StartUp, Step
 from agents.search.shared_search import SharedSearch
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
@@ -24,13 +25,25 @@ ASKED = "asked.txt"
 SEARCHED = "searched.txt"
 FATAL = "fatal.txt"
 """``once:QUERY`` or ``always:QUERY``: the first agent that is asked it dies, or each does. ``search:QUERY`` or ``for good:QUERY``: once the
-search of its machine does, and Ray starts it again or not."""
+search of its machine does, and Ray starts it again or not. ``warm-up:``: the first agent that loads its models dies. ``weights:``: no agent
+can load its models."""
 
 
 class TellingAgent(CragAgent):
     """Agent of a preset that tells its process and each query; its answers depend on all earlier ones."""
 
     folder: Path
+
+    def warm_up(self, *, blank_turn: bool = True) -> StartUp:
+        """Die (by SIGKILL), fail, or do as ``CragAgent``."""
+        fatal = self.folder / FATAL
+        when = fatal.read_text() if fatal.exists() else ""
+        if when == "warm-up:":
+            fatal.unlink()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if when == "weights:":
+            return StartUp((Step("chat", 0.0, "no weights", "chat"),), 0.0)
+        return super().warm_up(blank_turn=blank_turn)
 
     def batch_generate_response(
         self,

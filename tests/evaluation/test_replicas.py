@@ -132,6 +132,28 @@ def test_when_none_is_left_the_answers_are_kept_and_another_number_resumes(
     assert len(_read_calls(tmp_path)) == sum(TURNS.values()) - len(lines)
 
 
+@pytest.mark.parametrize("arguments", [(), ("--replicas", "2")])
+def test_a_run_whose_models_cannot_be_loaded_leaves_the_earlier_run_as_it_was(
+    data: Path, alone: Outputs, tmp_path: Path, arguments: Sequence[str]
+) -> None:
+    assert _run(data, tmp_path)[0] == 0
+    (tmp_path / "cache" / FATAL).write_text("weights:")
+    status, output = _run(data, tmp_path, *arguments)
+    last = output.strip().splitlines()[-1]
+    assert status == 2 and last.endswith("the models cannot be used: chat: no weights"), output
+    assert _read_outputs(tmp_path) == alone and not list(tmp_path.glob("*.previous*"))
+
+
+def test_a_replica_that_dies_while_it_loads_its_models_is_replaced(
+    data: Path, alone: Outputs, ray_address: str, tmp_path: Path
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / FATAL).write_text("warm-up:")
+    status, output = _run(data, tmp_path, "--replicas", "2", "--ray-address", ray_address)
+    assert status == 0, output
+    assert _read_outputs(tmp_path) == alone and not (tmp_path / "cache" / FATAL).exists()
+
+
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Published indices of six pictures and some pages."""
