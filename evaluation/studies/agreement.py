@@ -228,6 +228,8 @@ def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -
         ratings = _verdicts(saved, names, options, sets, bar, console)
     if options.labels is not None:
         ratings["by hand"] = read_labels(options.labels, saved.turns)
+    if len(ratings) < 2:
+        raise EvaluationError(f"two raters are needed: {', '.join(names)} name one judge; name another, or --labels")
     return ratings
 
 
@@ -319,9 +321,19 @@ def _format_kappa(pair: Agreement) -> str:
 
 
 def compare_raters(ratings: Mapping[str, Verdicts]) -> list[Agreement]:
-    """Measure the agreement of each two raters that decided on the same turns."""
+    """Measure the agreement of each two raters that decided on the same turns.
+
+    Raises:
+        EvaluationError: No two raters did.
+    """
     pairs = (measure_agreement(one, other, ratings[one], ratings[other]) for one, other in combinations(ratings, 2))
-    return [pair for pair in pairs if pair is not None]
+    comparable = [pair for pair in pairs if pair is not None]
+    if not comparable:
+        counts = "; ".join(f"{name}: {len(verdicts)} verdicts" for name, verdicts in ratings.items())
+        raise EvaluationError(
+            f"no answer was decided by two raters ({counts}); no judge is asked about exact answers and misses: take other answers"
+        )
+    return comparable
 
 
 def main(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:

@@ -171,10 +171,22 @@ def test_the_rule_a_runs_table_and_a_person_are_compared(tmp_path: Path) -> None
     )
 
 
+def test_raters_who_decided_on_no_turn_together_are_told(tmp_path: Path) -> None:
+    turns = make_turns(("s", "exact"), ("s", "a"))
+    turns[0] = replace(turns[0], agent_response=turns[0].ground_truth)
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in turns))
+    labels, out = tmp_path / "labels.csv", tmp_path / "out"
+    labels.write_text("interaction_id,label\nexact,perfect\n")
+    status, printed = run(tmp_path, str(tmp_path / "a.jsonl"), "--labels", str(labels), "--out", str(out))
+    assert status == 2 and "no answer was decided by two raters" in printed
+    assert not (out / "agreement.json").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--judges", "rule"], "two raters are needed"),
+        (["--judges", "rule,none"], "rule, none name one judge"),
         (["--judges", "rule,own"], "has no table of judged turns"),
         (["--judges", "rule,m@organiser"], "name the checkout with --organiser"),
     ],
