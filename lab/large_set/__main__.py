@@ -36,6 +36,9 @@ from mini_crag_mm.organiser_format import BuiltDatasets, build_datasets
 GROUP = "rule"
 """Folder below content/ with the scenes and questions that are made here."""
 
+DATASETS = "datasets"
+"""Folder below the root with the data sets of one split."""
+
 
 def _dump(target: Path, items: Sequence[Item]) -> None:
     rows = [item.model_dump(mode="json", exclude_defaults=True) for item in items]
@@ -68,6 +71,12 @@ def _merge_layout(paths: SetPaths) -> None:
     write_whole(paths.layout, json.dumps({**read_layout(paths.layout), **read_layout()}, ensure_ascii=False))
 
 
+def list_other_splits(root: Path, split: Split) -> list[str]:
+    """Return the other splits that have data sets below ``root``."""
+    tables = (root / DATASETS).glob("*/*/data/*.parquet")
+    return sorted({table.name.partition("-")[0] for table in tables} - {split})
+
+
 def build(
     split: Split,
     root: Path,
@@ -86,8 +95,13 @@ def build(
         The data sets, and the content that they were made of.
 
     Raises:
+        FileExistsError: The folder has the data sets of another split.
         RuntimeError: A scene cannot be composed.
     """
+    if others := list_other_splits(root, split):
+        raise FileExistsError(
+            f"{root} has the set of {', '.join(others)}, which that of {split} would replace; name another folder with --out"
+        )
     templates, paths = read_templates(), _copy_set(root)
     _merge_layout(paths)
     _dump(paths.content / GROUP / "scenes.yaml", make_pair_scenes(load_content(SET.content), templates, split))
@@ -97,13 +111,15 @@ def build(
         raise RuntimeError("; ".join(problems))
     maker = QuestionMaker(content, read_layout(paths.layout), pages, templates, split)
     _dump(paths.content / GROUP / "single.yaml", maker.make_all())
-    return build_datasets(root / "datasets", paths), load_content(paths.content)
+    return build_datasets(root / DATASETS, paths), load_content(paths.content)
 
 
 class LargeSetOptions(BenchmarkOptions):
     """Build about 1,000 questions by rule, to steer by."""
 
-    out: Path | None = Field(None, description="folder to write to (default: large/ below the cache)")
+    out: Path | None = Field(
+        None, description="folder to write to, one for each split (default: large/ below the cache)"
+    )
 
 
 def _measure(options: LargeSetOptions) -> int:

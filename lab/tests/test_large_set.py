@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab.large_set import __main__ as large_set
 from lab.large_set.questions import (
     PageTexts,
     QuestionMaker,
@@ -19,6 +21,7 @@ from lab.large_set.questions import (
 from lab.large_set.templates import AttributeTemplate, NounRule, Templates
 from mini_crag_mm.content_models import Content, Entity, Photo, PlacedObject, Scene
 from mini_crag_mm.loader import WebPage
+from mini_crag_mm.organiser_format import BuiltDatasets
 
 WEIGHT = AttributeTemplate(
     key="weight",
@@ -142,3 +145,28 @@ def test_pairs_are_shown_by_their_second_photographs_alone() -> None:
     entities = [_entity("Yak", "1 kg", second=True), _entity("Cow", "2 kg", second=True), _entity("Cat", "3 kg")]
     scenes = make_pair_scenes(Content(entities={each.id: each for each in entities}), TEMPLATES, "validation")
     assert [set(scene.entity_ids()) for scene in scenes] == [{"yak", "cow"}]
+
+
+@pytest.fixture
+def validation_table(tmp_path: Path) -> Path:
+    """The table of a set that was built of validation below ``tmp_path``."""
+    folder = BuiltDatasets(tmp_path / "datasets").folder("single-turn", "v0.1.2") / "data"
+    folder.mkdir(parents=True)
+    table = folder / "validation-00000-of-00001.parquet"
+    table.write_bytes(b"rows")
+    return table
+
+
+def test_the_set_of_another_split_is_not_replaced(
+    validation_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(large_set, "list_pages", lambda *_: [])
+    assert large_set.main(["--split", "public_test", "--out", str(tmp_path)]) == 2
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "the set of validation" in printed and "name another folder with --out" in printed
+    assert validation_table.read_bytes() == b"rows" and not (tmp_path / "content").exists()
+
+
+def test_the_set_of_a_split_may_be_built_again(validation_table: Path, tmp_path: Path) -> None:
+    assert large_set.list_other_splits(tmp_path, "validation") == []
+    assert large_set.list_other_splits(tmp_path, "public_test") == ["validation"]
