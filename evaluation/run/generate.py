@@ -297,7 +297,7 @@ def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict
         response = record.get("agent_response")
         if not isinstance(response, str):
             raise EvaluationError(f"{path}, answer {number}: no agent_response")
-        if key not in turns or turns[key].query != record.get("query"):
+        if key not in turns or not _is_asked(turns[key], record):
             raise EvaluationError(
                 f"{path}, answer {number} is not of these questions (session {key[0]}, interaction {key[1]}); "
                 "resume with the data set, split and number of conversations of the first run, or start a new one"
@@ -315,6 +315,11 @@ def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict
         )
         rewrite(path, [record for record in records if _read_key(record) in earlier_answers])
     return earlier_answers
+
+
+def _is_asked(turn: AnsweredTurn, record: Mapping[str, Any]) -> bool:
+    """Return whether a line is of this question. Its truth counts too: later turns of a dialog were told it, and it is judged by it."""
+    return (turn.query, turn.ground_truth) == (record.get("query"), record.get("ground_truth"))
 
 
 def _read_key(record: Mapping[str, Any]) -> Key:

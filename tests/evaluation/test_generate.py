@@ -134,6 +134,15 @@ def test_resuming_answers_of_other_questions_is_refused(tmp_path: Path, whole: b
     assert (tmp_path / RESPONSES).read_bytes() == whole
 
 
+def test_resuming_answers_to_a_question_whose_truth_was_edited_is_refused(tmp_path: Path, whole: bytes) -> None:
+    """The table of results would have the new truth, the file of answers the old one."""
+    first, *rest = whole.splitlines(keepends=True)
+    edited = json.dumps({**json.loads(first), "ground_truth": "another"}).encode() + b"\n"
+    (tmp_path / RESPONSES).write_bytes(b"".join([edited, *rest]))
+    with pytest.raises(EvaluationError, match="answer 1 is not of these questions"):
+        _run(ScriptedAgent(), tmp_path, resume=True)
+
+
 def test_a_file_broken_in_the_middle_is_refused(tmp_path: Path, whole: bytes) -> None:
     lines = whole.splitlines(keepends=True)
     lines[1] = lines[1][:30] + b"\n"
