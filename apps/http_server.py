@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import signal
 import socket
+import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -227,8 +228,14 @@ def get_url(listener: socket.socket) -> str:
     return f"http://{_bracket(host)}:{port}"
 
 
-def run(app: ASGIApp, options: HttpOptions, listener: socket.socket) -> None:
+def run(app: ASGIApp, options: HttpOptions, listener: socket.socket, notice: str) -> None:
     """Serve an application on a socket of ``listen``.
+
+    Args:
+        app: The application to serve.
+        options: Options that ``listen`` was given.
+        listener: Socket of ``listen``.
+        notice: Line to print on standard error once clients can connect.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM stopped it.
@@ -236,6 +243,7 @@ def run(app: ASGIApp, options: HttpOptions, listener: socket.socket) -> None:
     """
     with _explain_port(options):
         listener.listen()
+    print(notice, file=sys.stderr)
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
     with _sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
         uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])

@@ -70,8 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with listen(options) as listener, _open_answerer(options) as answerer:
             model = f"crag-mm-{parse_name(options.preset)}"
             server = _build_server(answerer, model, options)
-            print(f"{get_url(listener)}/v1 answers as {model}", file=sys.stderr)
-            run(server.app, options, listener)
+            run(server.app, options, listener, f"{get_url(listener)}/v1 answers as {model}")
     except (CannotStartError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -31,8 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with listen(options) as listener:
             app = _build_app(options)
-            print(f"{get_url(listener)} answers as {options.preset}", file=sys.stderr)
-            run(app, options, listener)
+            run(app, options, listener, f"{get_url(listener)} answers as {options.preset}")
     except CannotStartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

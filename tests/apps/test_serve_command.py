@@ -16,12 +16,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from starlette.applications import Starlette
+import uvicorn
 
 from agents.profiles.profile import ROOT
 from apps import serve
-from apps.answering import Answerer, AnswererOptions, CannotStartError
-from apps.http_server import HttpOptions, listen, run
+from apps.answering import Answerer, AnswererOptions
+from apps.http_server import HttpOptions, listen
 from tests.apps.conftest import PHOTO, ScriptedAgent, data_url, make_message
 
 PROGRAM = """
@@ -148,7 +148,7 @@ def test_the_address_that_is_printed_is_the_one_that_is_bound(
     if host == "::1" and not has_ipv6():
         pytest.skip("this machine has no IPv6")
     ports: list[int] = []
-    monkeypatch.setattr(serve, "run", lambda _, __, listener: ports.append(listener.getsockname()[1]))
+    monkeypatch.setattr(uvicorn.Server, "run", lambda _, sockets: ports.append(sockets[0].getsockname()[1]))
     assert serve.main(["--port", "0", "--host", host, "--no-key"]) == 0
     assert ports[0] > 0 and len(started) == 1
     assert capsys.readouterr().err == f"http://{shown}:{ports[0]}/v1 answers as crag-mm-best\n"
@@ -182,13 +182,17 @@ def test_an_address_that_cannot_be_listened_on_is_told_before_models_are_loaded(
     assert not started
 
 
-def test_a_port_that_another_server_took_while_models_were_loaded_is_told() -> None:
-    options = HttpOptions(port=0)
-    with listen(options) as other:
-        taken = HttpOptions(port=other.getsockname()[1])
-        with (
-            pytest.raises(CannotStartError, match=f"cannot listen on port {taken.port} of 127.0.0.1: "),
-            listen(taken) as late,
-        ):
+def test_a_port_that_another_server_took_while_models_were_loaded_is_told_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with listen(HttpOptions(port=0)) as other:
+
+        def start(_: AnswererOptions) -> Answerer:
             other.listen()
-            run(Starlette(), taken, late)
+            return Answerer(ScriptedAgent())
+
+        monkeypatch.setattr(serve, "start", start)
+        port = other.getsockname()[1]
+        assert serve.main(["--port", str(port), "--no-key"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"error: cannot listen on port {port} of 127.0.0.1: ")

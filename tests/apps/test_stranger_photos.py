@@ -156,7 +156,8 @@ SERVER = """
 
     options = HttpOptions(port=int(sys.argv[1]))
     with listen(options) as listener:
-        run(Server(Answerer(ScriptedAgent()), model="crag-mm-test", key=KEY).app, options, listener)
+        app = Server(Answerer(ScriptedAgent()), model="crag-mm-test", key=KEY).app
+        run(app, options, listener, notice="the server answers")
 """
 
 
