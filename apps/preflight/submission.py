@@ -76,9 +76,7 @@ def write_submission(path: Path, task: int, config: RunConfig) -> dict[str, Any]
     Raises:
         ValueError: The older file is no JSON object.
     """
-    old = parse_json(path.read_bytes()) if path.is_file() else {}
-    if not isinstance(old, dict):
-        raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
+    old = _parse_older(path)
     earlier_revisions = submitted_revisions(path)
     models = []
     for model, revisions in sorted(list_revisions(config, task).items()):
@@ -87,6 +85,21 @@ def write_submission(path: Path, task: int, config: RunConfig) -> dict[str, Any]
         models.append({"repo_id": model, "revision": revision, "ignore_patterns": list(NOT_LOADED)})
     table = {**old, "challenge_id": CHALLENGES[task], "gpu": True, "hf_models": models}
     write_whole(path, json.dumps(table, indent=2) + "\n")
+    return table
+
+
+def _parse_older(path: Path) -> dict[str, Any]:
+    """Parse the file of an earlier run; {} if there is none.
+
+    Raises:
+        ValueError: The file is no JSON object.
+    """
+    try:
+        table = parse_json(path.read_bytes()) if path.is_file() else {}
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON ({error}); remove it, and it is written anew") from error
+    if not isinstance(table, dict):
+        raise ValueError(f"{path} is no JSON object; remove it, and it is written anew")
     return table
 
 

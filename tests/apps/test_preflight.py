@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,15 @@ def test_what_is_written_for_a_task_passes(task: int, tmp_path: Path) -> None:
     )
     assert {model["revision"] for model in write_submission(path, task, moved)["hf_models"]} == {COMMIT[::-1]}
     assert set(states(check_submission(path, moved)).values()) == {"ok"}
+
+
+@pytest.mark.parametrize("content", [b'{ "challenge_id": ', b"", b"\xff", b"[" * 101 + b"]" * 101, b"[]"])
+def test_an_older_file_that_is_broken_is_named_with_advice(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "aicrowd.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^{re.escape(str(path))} is no JSON.*; remove it, and it is written anew$"):
+        write_submission(path, 2, BEST)
+    assert path.read_bytes() == content
 
 
 def test_task_1_takes_no_encoder_for_the_web() -> None:
