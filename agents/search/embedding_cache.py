@@ -3,7 +3,6 @@
 import errno
 import hashlib
 import logging
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +22,7 @@ _log = logging.getLogger(__name__)
 class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
     """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``.
 
-    Its methods raise SearchError if the file is damaged or locked.
+    Its methods raise SearchError if the file is damaged or another process uses it, OSError if it may not be read or written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -61,23 +60,41 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
             return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
 
 
+_ERRNO = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM), errno.EACCES),
+}
+"""Faults of disks and permissions by the code of SQLite; ``format_os_error`` has advice for them."""
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})  # the last: other tables
+
+
 @contextmanager
 def _explain_faults(folder: str) -> Iterator[None]:
     """Raise faults of the SQLite file as errors that say what to do.
 
     Raises:
-        OSError: The disk is full.
-        SearchError: The file is damaged or locked.
+        OSError: The disk is full or broken, or the file may not be read or written.
+        SearchError: The file is damaged, or another process uses it.
     """
     try:
         yield
     except (sqlite3.Error, diskcache.Timeout) as error:
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder) from error
-        reason = one_line(error) or "another process holds it"
-        raise SearchError(
-            f"the embedding cache {folder} is damaged or locked ({reason}); remove it, vectors are computed again"
-        ) from error
+        # diskcache raises Timeout for whatever prevents a transaction from beginning.
+        fault = error.__context__ if isinstance(error, diskcache.Timeout) else error
+        # Python's own error for text that is no UTF-8 has no code; the last byte of a code is its kind.
+        code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        reason = one_line(fault)
+        if code in _ERRNO:
+            raise OSError(_ERRNO[code], reason, folder) from error
+        if code in _BUSY:
+            message = f"the embedding cache {folder} is used by another process ({reason}); wait until it has ended"
+            raise SearchError(message) from error
+        if code in _DAMAGED:
+            message = f"the embedding cache {folder} is damaged ({reason}); remove it, vectors are computed again"
+            raise SearchError(message) from error
+        raise
 
 
 def cache_key(model: str, content: bytes) -> bytes:

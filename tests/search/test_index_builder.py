@@ -327,19 +327,71 @@ def test_a_damaged_embedding_cache_is_told(tmp_path: Path, capsys: pytest.Captur
         database.write_bytes(content)
         assert world.build() == 1
         message = capsys.readouterr().err
-        assert message.count("\n") == 1 and f"the embedding cache {database.parent} is damaged or locked" in message
+        assert message.count("\n") == 1 and f"the embedding cache {database.parent} is damaged (" in message
         assert "remove it, vectors are computed again" in message
     shutil.rmtree(database.parent)
     assert world.build() == 0
 
 
-def test_a_locked_embedding_cache_is_told(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+def lock_cache(cache: EmbeddingCache, other: sqlite3.Connection) -> None:
+    cache._timeout = 0.01
+    cache.close()  # the next connection waits no longer than that
+    other.execute("BEGIN EXCLUSIVE")
+
+
+def forbid_writing(cache: EmbeddingCache, _: sqlite3.Connection) -> None:
+    cache._sql("PRAGMA query_only = ON")  # of this connection; file modes stop no root
+
+
+def leave_no_room(cache: EmbeddingCache, _: sqlite3.Connection) -> None:
+    cache._sql("PRAGMA max_page_count = 1")
+
+
+@pytest.mark.parametrize(
+    ("prevent", "error_class", "words"),
+    [
+        (lock_cache, SearchError, r"is used by another process \(database is locked\); wait until it has ended$"),
+        (forbid_writing, PermissionError, "attempt to write a readonly database"),
+        (leave_no_room, OSError, "database or disk is full"),
+    ],
+)
+def test_an_embedding_cache_that_cannot_be_written_is_not_told_as_damaged(
+    prevent: Callable[[EmbeddingCache, sqlite3.Connection], None],
+    error_class: type[Exception],
+    words: str,
+    tmp_path: Path,
+    encoder: TextIndexEncoder,
+) -> None:
     with EmbeddingCache(tmp_path) as cache, closing(sqlite3.connect(tmp_path / "cache.db")) as other:
-        cache._timeout = 0.01
-        cache.close()  # the next connection waits no longer than that
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(SearchError, match=r"damaged or locked .*; remove it"):
-            cache.store({b"key": encoder.embed(["word"])[0]})
+        prevent(cache, other)
+        with pytest.raises(error_class, match=words) as raised:
+            cache.store({bytes([number]): encoder.embed(["word"])[0] for number in range(100)})
+        assert str(tmp_path) in str(raised.value) and "remove" not in str(raised.value)
+
+
+def test_an_embedding_cache_that_may_not_be_opened_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = write_sources(tmp_path / "w")
+    folder = world.cache / "embeddings"
+    (folder / "cache.db").mkdir(parents=True)
+    assert world.build() == 1
+    message = capsys.readouterr().err
+    assert f"{folder}: unable to open database file; name a place that this user may use" in message
+    assert "remove" not in message
+
+
+def test_a_database_of_another_program_is_told_as_damaged(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "cache.db")) as other:
+        other.execute("CREATE TABLE Cache (other)")
+    with pytest.raises(SearchError, match=r"is damaged \(no such column: key\); remove it"):
+        EmbeddingCache(tmp_path)
+
+
+def test_a_row_of_the_cache_that_is_no_text_is_told_as_damage(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    with EmbeddingCache(tmp_path) as cache:
+        cache.store({b"key": encoder.embed(["word"])[0]})
+        cache._sql("UPDATE Cache SET filename = CAST(x'ff' AS TEXT)")
+        with pytest.raises(SearchError, match=r"is damaged \(Could not decode to UTF-8 .*\); remove it"):
+            cache.missing([b"key"])
 
 
 def test_ctrl_c_ends_with_status_130(
