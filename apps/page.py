@@ -85,7 +85,7 @@ _EXAMPLE_ID = "example-{}"
 _NO_PHOTO = "There is no photo yet: add one, then ask about it."
 _WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
-_QUEUE = 16  # visitors who wait; more are asked to come again
+_QUEUE = 16  # questions inside, each with a thread; as many more wait for one, then visitors are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
 _TICK_SECONDS = 1.0  # between two updates of the progress while nothing changes
 _KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are forgotten beyond
@@ -330,12 +330,15 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
         # gradio's own preprocessing opens the photo, and shows "Error" where that fails, before a word can be said
         raw: dict[str, Any] = {"preprocess": False, "api_visibility": "private"}
         hidden = {**raw, "show_progress": "hidden"}
-        alone = {**hidden, "concurrency_limit": 1, "concurrency_id": "agent"}
         submit_event = gr.on(
             [text.submit, send.click], handlers.say, [photo, text, talk, state], [talk, text, send, halt], **hidden
         )
         answer_event = submit_event.then(
-            handlers.answer, [photo, talk, state], [talk, details, state, send, halt], **alone
+            handlers.answer,
+            [photo, talk, state],
+            [talk, details, state, send, halt],
+            concurrency_limit=_QUEUE,  # a job waits for the one before by itself, and says so
+            **hidden,
         )
         halt.click(handlers.stop, [talk], [talk, details, send, halt], cancels=[answer_event], **hidden)
         gr.on([photo.upload, photo.clear], handlers.begin, [photo], [talk, details, state], **hidden)

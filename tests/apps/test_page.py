@@ -254,25 +254,34 @@ def upload(url: str, *files: tuple[str, bytes], **headers: str) -> httpx.Respons
 FILE = {"meta": {"_type": "gradio.FileData"}}
 
 
-def ask_over_http(
-    url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE
-) -> list[dict[str, Any]] | None:
-    """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
+def join_queue(
+    url: str, path: str | None, question: str, *more: Any, meta: dict[str, Any] = FILE, visitor: str = "a-session"
+) -> None:
+    """Ask about an uploaded file, or without one, as the browser of a visitor does."""
     config = httpx.get(f"{url}/config").json()
     parts = {part["id"]: part["type"] for part in config["components"]}
     function = next(
         f for f in config["dependencies"] if [parts[i] for i in f["inputs"]] == ["image", "chatbot", "browserstate"]
     )
-    photo = {"path": path, "orig_name": "photo.jpg", **meta}
+    photo = None if path is None else {"path": path, "orig_name": "photo.jpg", **meta}
     talk = [{"role": "user", "content": [{"type": "text", "text": question}, *more]}]
-    session = {"session_hash": "a-session"}
-    body = {"data": [photo, talk, None], "fn_index": function["id"], **session}
+    body = {"data": [photo, talk, None], "fn_index": function["id"], "session_hash": visitor}
     httpx.post(f"{url}/gradio_api/queue/join", json=body).raise_for_status()
-    for line in httpx.get(f"{url}/gradio_api/queue/data", params=session, timeout=30).text.splitlines():
-        event = json.loads(line.removeprefix("data: ") or "{}")
-        if event.get("msg") == "process_completed":
-            return event["output"]["data"][0] if event["success"] else None
-    raise AssertionError
+
+
+def follow(url: str, seconds: float, visitor: str = "a-session") -> Iterator[dict[str, Any]]:
+    """Yield what gradio tells a visitor who has asked; httpx.ReadTimeout if it tells nothing for so long."""
+    address = f"{url}/gradio_api/queue/data?session_hash={visitor}"
+    with httpx.stream("GET", address, timeout=seconds) as stream:
+        for line in stream.iter_lines():
+            yield json.loads(line.removeprefix("data: ") or "{}")
+
+
+def ask_over_http(url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE) -> Any:
+    """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
+    join_queue(url, path, question, *more, meta=meta)
+    event = next(event for event in follow(url, 30) if event.get("msg") == "process_completed")
+    return event["output"]["data"][0] if event["success"] else None
 
 
 def read_answer(talk: list[dict[str, Any]] | None) -> str:
@@ -298,6 +307,19 @@ def test_a_file_that_breaks_after_its_upload_is_told_in_the_dialog(url: str) -> 
     path = Path(upload(url, ("photo.jpg", encoded(PHOTO.resize((32, 24))))).json()[0])
     path.write_bytes(b"just a text")
     assert "cannot be read as a photo" in read_answer(ask_over_http(url, str(path), "What?"))
+
+
+def test_a_visitor_who_waits_for_the_question_before_is_told_so(uploads: None) -> None:
+    agent, stage = held()
+    with listening(build_page_app(Answerer(agent))) as url:
+        join_queue(url, None, "How tall is the tower?", visitor="first")
+        assert stage.entered.wait(30)
+        join_queue(url, None, "How tall is the tower?", visitor="second")
+        # gradio's heartbeats come each 15 s: a visitor who is told nothing gets the timeout before them
+        events = follow(url, 10, "second")
+        assert any("waiting for the question before" in str(event) for event in events)
+        stage.go.set()
+        assert any("300 m" in str(event) for event in events)
 
 
 def test_an_upload_is_one_picture_of_limited_size(url: str) -> None:
