@@ -87,6 +87,7 @@ _WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
 _QUEUE = 16  # questions inside, each with a thread; as many more wait for one, then visitors are asked to come again
 _KEPT_SECONDS = 24 * 3600  # for uploaded photos
+_SWEEP_SECONDS = 3600  # between two deletions of those that are older
 _TICK_SECONDS = 1.0  # between two updates of the progress while nothing changes
 _KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are forgotten beyond
 
@@ -282,7 +283,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
     """Build the page, which answers one question at a time; ``photos`` decodes uploads."""
     handlers = _Handlers(answerer, len(examples), photos or PhotoReader(MAX_PIXELS))
     with gr.Blocks(
-        title="Ask about a photo", analytics_enabled=False, delete_cache=(_KEPT_SECONDS, _KEPT_SECONDS)
+        title="Ask about a photo", analytics_enabled=False, delete_cache=(_SWEEP_SECONDS, _KEPT_SECONDS)
     ) as page:
         state = gr.BrowserState(Dialog().as_json(), storage_key="crag-dialog")
         gr.Markdown("# Ask about a photo")
@@ -359,6 +360,7 @@ def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoRea
 
         for button, example in zip(example_buttons, examples, strict=True):
             path = None if example.photo is None else _store(example.photo)
+            photo.keep_in_cache.add(path)  # gradio takes a clicked example for an upload, to be deleted after a day
             button.click(
                 partial(take_example, path, example.question),
                 None,

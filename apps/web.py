@@ -3,7 +3,10 @@
 import logging
 import os
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 from pydantic import Field
 from starlette.types import ASGIApp
@@ -11,6 +14,8 @@ from starlette.types import ASGIApp
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.examples import find_examples
 from apps.http_server import HttpOptions, get_url, listen, run
+
+_UPLOAD_FOLDER = "GRADIO_TEMP_DIR"
 
 
 class WebOptions(HttpOptions, AnswererOptions):
@@ -29,13 +34,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:
-        with listen(options) as listener:
+        with listen(options) as listener, own_upload_folder():
             app = _build_app(options)
             run(app, options, listener, f"{get_url(listener)} answers as {options.preset}")
     except CannotStartError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+@contextmanager
+def own_upload_folder() -> Iterator[None]:
+    """Let gradio keep uploads in a new folder, and remove it at the end of the block.
+
+    gradio names files by their content, so pages that share its folder, that of ``GRADIO_TEMP_DIR``, delete each other's.
+    """
+    shared = os.environ.get(_UPLOAD_FOLDER, "")
+    if shared:
+        Path(shared).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="crag-page-", dir=shared or None) as folder:
+        os.environ[_UPLOAD_FOLDER] = os.path.realpath(folder)
+        try:
+            yield
+        finally:
+            os.environ[_UPLOAD_FOLDER] = shared  # gradio takes "" for none
 
 
 def _build_app(options: WebOptions) -> ASGIApp:

@@ -33,6 +33,7 @@ from apps.examples import find_dialogs, make_example
 from apps.http_server import configure, protect
 from apps.outcome import Outcome, build_outcome
 from apps.page import build_page_app
+from apps.web import own_upload_folder
 from evaluation.data.question_files import OwnDialog
 from evaluation.files.manifest import describe_picture, read_manifest
 from evaluation.files.traces import TRACE, read_traces
@@ -113,7 +114,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (EvaluationError, SettingsError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    with chromium() as browser, _serve(build_page_app(RecordedAnswerer(record, about), examples)) as url:
+    with (
+        chromium() as browser,
+        own_upload_folder(),
+        _serve(build_page_app(RecordedAnswerer(record, about), examples)) as url,
+    ):
         shots = {
             "page.png": ask_example(browser, url, place),
             "page_phone.png": shoot_start(browser, url, PHONE),

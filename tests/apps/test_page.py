@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +33,8 @@ from tests.apps.held_stage import held
 from tests.support.failure_table import answering
 
 gradio = pytest.importorskip("gradio", reason="gradio is not installed: make test-web")
+from gradio.route_utils import delete_files_created_by_app  # noqa: E402
+
 from apps import page  # noqa: E402
 from apps.page import Dialog, build, build_page_app  # noqa: E402
 
@@ -238,6 +243,50 @@ def test_the_command_begins_with_the_questions_of_a_collection(monkeypatch: pyte
     assert begun[0].question == "Who made this?" and [each.answerable for each in begun] == [True] * 5 + [False]
 
 
+def test_each_page_keeps_its_photos_in_a_folder_of_its_own_until_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gradio calls files by their content: in a shared folder, a page that ends deletes those of the others."""
+    folders: list[Path] = []
+
+    def serve(*_: Any) -> None:
+        folders.append(Path(os.environ["GRADIO_TEMP_DIR"]))
+        assert [*folders[-1].rglob("photo.webp")], "the examples"
+        if len(folders) == 1:
+            assert web.main(command) == 0
+            assert folders[0].is_dir() and not folders[1].exists()
+
+    shared = tmp_path / "not yet there"
+    monkeypatch.setenv("GRADIO_TEMP_DIR", str(shared))
+    monkeypatch.setattr(web, "start", lambda _: Answerer(ScriptedAgent()))
+    monkeypatch.setattr(web, "run", serve)
+    command = [str(ROOT / "examples" / "museum"), "--port", "0"]
+    assert web.main(command) == 0
+    assert len({*folders}) == 2 and shared.is_dir() and not [*shared.iterdir()]
+    assert os.environ["GRADIO_TEMP_DIR"] == str(shared)
+
+
+def test_an_example_can_be_asked_after_old_uploads_were_deleted(photo: Any) -> None:
+    agent = ScriptedAgent()
+    blocks = build(Answerer(agent), [Example("How tall is this?", PHOTO)])
+    functions = {function.name: function for function in blocks.fns.values()}
+    [take_example] = (function for function in blocks.fns.values() if isinstance(function.fn, partial))
+
+    def click() -> Any:
+        return asyncio.run(blocks.process_api(take_example, []))["data"][0]
+
+    ask_page({"answer": functions["answer"].fn}, click())
+    asyncio.run(blocks.process_api(functions["restore"], [Dialog(photo["path"]).as_json()]))
+    delete_files_created_by_app(blocks, age=0)
+    assert not Path(photo["path"]).exists()
+    ask_page({"answer": functions["answer"].fn}, click())
+    assert len(agent.calls) == 2
+
+
+def test_uploads_are_deleted_within_an_hour_after_a_day() -> None:
+    assert build(Answerer(ScriptedAgent())).delete_cache == (3600, 24 * 3600)
+
+
 @pytest.fixture
 def url(uploads: None) -> Iterator[str]:
     """The page behind its web server."""
@@ -277,7 +326,9 @@ def follow(url: str, seconds: float, visitor: str = "a-session") -> Iterator[dic
             yield json.loads(line.removeprefix("data: ") or "{}")
 
 
-def ask_over_http(url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE) -> Any:
+def ask_over_http(
+    url: str, path: str, question: str, *more: Any, meta: dict[str, Any] = FILE
+) -> list[dict[str, Any]] | None:
     """The dialog that a browser sees after a question about an uploaded file; None where gradio refuses."""
     join_queue(url, path, question, *more, meta=meta)
     event = next(event for event in follow(url, 30) if event.get("msg") == "process_completed")
