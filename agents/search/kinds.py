@@ -59,10 +59,10 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
         raise SearchError(f"kind of search {kind!r}: {error}; its options are: {options}") from None
     dependencies = {"cache": cache, "split": split}
     try:
-        searchers = factory(
+        opened: Search = factory(
             **search.options, **{each.name: dependencies[each.name] for each in parameters if each.name in DEPENDENCIES}
         )
-        pictures, pages = searchers.images if images else None, searchers.web if web else None
+        pictures, pages = opened.images if images else None, opened.web if web else None
     except SearchError:
         raise
     except Exception as error:  # a class of somebody else raises anything; callers need one kind
