@@ -9,7 +9,6 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     BertConfig,
-    BertForSequenceClassification,
     BertModel,
     LlamaConfig,
     LlamaForCausalLM,
@@ -116,7 +115,7 @@ def save_mllama(folder: Path) -> Path:
     return folder
 
 
-def _bert_config(size: int, positions: int = 64, **more: Any) -> BertConfig:
+def _bert_config(size: int, positions: int) -> BertConfig:
     return BertConfig(
         vocab_size=size,
         hidden_size=32,
@@ -124,7 +123,6 @@ def _bert_config(size: int, positions: int = 64, **more: Any) -> BertConfig:
         num_attention_heads=4,
         intermediate_size=64,
         max_position_embeddings=positions,
-        **more,
     )
 
 
@@ -146,15 +144,5 @@ def save_bert(folder: Path, positions: int = 64) -> Path:
     torch.manual_seed(0)
     words = _bert_tokenizer()
     BertModel(_bert_config(len(words), positions)).save_pretrained(folder)
-    words.save_pretrained(folder)
-    return folder
-
-
-def save_cross_encoder(folder: Path, labels: int = 1) -> Path:
-    """A sequence classifier of the shape of bge-reranker."""
-    torch.manual_seed(0)
-    words = _bert_tokenizer()
-    config = _bert_config(len(words), num_labels=labels, pad_token_id=words.pad_token_id, initializer_range=0.5)
-    BertForSequenceClassification(config).save_pretrained(folder)
     words.save_pretrained(folder)
     return folder

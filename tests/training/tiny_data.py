@@ -3,45 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
-from transformers import (
-    Qwen2TokenizerFast,
-    Qwen2VLConfig,
-    Qwen2VLForConditionalGeneration,
-    Qwen2VLImageProcessor,
-    Qwen2VLProcessor,
-)
+from transformers import Qwen2VLProcessor
 from transformers.utils import is_torchvision_available
 
 from agents.asking.readers.answers import ANSWERS
-from tests.models.tiny_checkpoints import save_llama, save_mllama, tokenizer
-from tests.vllm.tiny import TEMPLATE, VISION, _decoder, _save
+from tests.models.tiny_checkpoints import save_llama, save_mllama
+from tests.vllm.tiny import save_qwen2_vl
 from training.chat_examples import HELD_OUT, IMAGES, TRAIN, Example, Message, Verdict, read_examples, write_examples
-
-
-def save_qwen2_vl(folder: Path) -> Path:
-    """As the checkpoint of the vLLM tests, with a processor that knows no videos: those alone need torchvision, which is not here."""
-    words = tokenizer(TEMPLATE)
-    named = {name: getattr(words, name) for name in ("bos_token", "eos_token", "pad_token", "chat_template")}
-    words = Qwen2TokenizerFast(tokenizer_object=words.backend_tokenizer, **named)
-    words.add_tokens(list(VISION), special_tokens=True)
-    start, end, image, video = words.convert_tokens_to_ids(list(VISION))
-    config = Qwen2VLConfig(
-        text_config={**_decoder(words), "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]}},
-        vision_config={"depth": 1, "embed_dim": 64, "hidden_size": 64, "num_heads": 2, "mlp_ratio": 2},
-        vision_start_token_id=start,
-        vision_end_token_id=end,
-        image_token_id=image,
-        video_token_id=video,
-    )
-    _save(Qwen2VLForConditionalGeneration, config, words, folder)
-    words.image_token, words.video_token = VISION[2:]
-    images = Qwen2VLImageProcessor(min_pixels=56 * 56, max_pixels=112 * 112)
-    Qwen2VLProcessor(images, words, chat_template=TEMPLATE).save_pretrained(folder)
-    return folder
-
 
 if not is_torchvision_available():
     WITHOUT_VIDEOS = ["image_processor", "tokenizer"]
@@ -51,7 +23,7 @@ if not is_torchvision_available():
 SAVE: dict[str, Callable[[Path], Path]] = {
     "llama": lambda folder: save_llama(folder, context=512),
     "mllama": save_mllama,
-    "qwen2_vl": save_qwen2_vl,
+    "qwen2_vl": partial(save_qwen2_vl, videos=False),
 }
 
 

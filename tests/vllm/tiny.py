@@ -32,8 +32,8 @@ def save_llama(folder: Path) -> Path:
     return folder
 
 
-def save_qwen2_vl(folder: Path) -> Path:
-    """A vision-language model: an image of 112 x 112 pixels takes 16 tokens."""
+def save_qwen2_vl(folder: Path, *, videos: bool = True) -> Path:
+    """A vision-language model: an image of 112 x 112 pixels takes 16 tokens. A processor of videos needs torchvision."""
     from transformers import (
         Qwen2TokenizerFast,
         Qwen2VLConfig,
@@ -44,7 +44,7 @@ def save_qwen2_vl(folder: Path) -> Path:
     )
 
     words = tokenizer(TEMPLATE)
-    if transformers.__version__.startswith("4."):  # where Qwen's processor takes no other class
+    if not videos or transformers.__version__.startswith("4."):  # where Qwen's processor takes no other class
         named = {name: getattr(words, name) for name in ("bos_token", "eos_token", "pad_token", "chat_template")}
         words = Qwen2TokenizerFast(tokenizer_object=words.backend_tokenizer, **named)
     words.add_tokens(list(VISION), special_tokens=True)
@@ -60,8 +60,10 @@ def save_qwen2_vl(folder: Path) -> Path:
     _save(Qwen2VLForConditionalGeneration, config, words, folder)
     words.image_token, words.video_token = VISION[2:]
     pixels = {"min_pixels": 56 * 56, "max_pixels": 112 * 112}
-    images, videos = Qwen2VLImageProcessor(**pixels), Qwen2VLVideoProcessor(**pixels)
-    Qwen2VLProcessor(images, words, videos, chat_template=TEMPLATE).save_pretrained(folder)
+    parts = {"image_processor": Qwen2VLImageProcessor(**pixels), "tokenizer": words}
+    if videos:
+        parts["video_processor"] = Qwen2VLVideoProcessor(**pixels)
+    Qwen2VLProcessor(**parts, chat_template=TEMPLATE).save_pretrained(folder)
     return folder
 
 
