@@ -12,6 +12,8 @@ from agents.turn import Evidence, Turn
 
 T = TypeVar("T")
 
+_RECALLED = 10  # results that CRUISE recalls (eq. 3)
+
 
 def fuse(
     lists: Iterable[Sequence[T]], *, key: Callable[[T], Hashable], score: Callable[[T], float]
@@ -93,15 +95,16 @@ def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
     return take_best(one * other for one, other in zip(coarse, fine, strict=True))
 
 
-def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float, top: int = 10) -> float:
+def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float) -> float:
     """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
 
-    It is max(tau, median - lam * MAD) over the best ``top`` scores. MAD is the median absolute deviation from the median.
+    It is max(tau, median - lam * MAD) over the best scores, as many as the paper recalls.
+    MAD is the median absolute deviation from the median.
 
     Returns:
         ``tau`` if no score is finite; other scores are left out.
     """
-    best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:top]
+    best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:_RECALLED]
     if not best:
         return tau
     median = float(np.median(best))

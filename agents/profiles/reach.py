@@ -57,7 +57,7 @@ def unreachable(
     return _find_fault(profile, roles) if servers and served else None
 
 
-def probe_profile(profile: Profile, *, thorough: bool = True) -> Probe:
+def probe_profile(profile: Profile) -> Probe:
     """Find out what the server of a profile's chat model can.
 
     Raises:
@@ -69,7 +69,7 @@ def probe_profile(profile: Profile, *, thorough: bool = True) -> Probe:
     chat = profile.models.get("chat", {})
     for spec in _specs(chat):
         if spec.get("kind") == SERVED:
-            return probe(ModelRegistry(Path()).load(spec), sees=profile.sees and spec is chat, thorough=thorough)
+            return probe(ModelRegistry(Path()).load(spec), sees=profile.sees and spec is chat)
     raise ModelError(
         f"the chat model of profile {profile.name!r} is behind no server: take --profile server or server_embedded"
     )

@@ -107,7 +107,10 @@ def stand_in_clip(folder: Path) -> Path:
     return folder
 
 
-def save_tiny_clip(folder: Path, seed: int = 0, image_size: int = 32) -> None:
+_TINY_SIDE = 32  # pixels a side of the pictures of the tiny CLIP
+
+
+def save_tiny_clip(folder: Path, seed: int = 0) -> None:
     """Write a random CLIP model with its processor into a folder that is there; tests run the CLIP path on it."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizerFast
 
@@ -117,14 +120,14 @@ def save_tiny_clip(folder: Path, seed: int = 0, image_size: int = 32) -> None:
     layers = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     config = CLIPConfig(
         text_config={**layers, "vocab_size": len(vocabulary), "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1},
-        vision_config={**layers, "image_size": image_size, "patch_size": 8},
+        vision_config={**layers, "image_size": _TINY_SIDE, "patch_size": 8},
         projection_dim=16,
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         CLIPModel(config).save_pretrained(folder)
     processor = CLIPProcessor(
-        CLIPImageProcessor(size={"shortest_edge": image_size}, crop_size={"height": image_size, "width": image_size}),
+        CLIPImageProcessor(size={"shortest_edge": _TINY_SIDE}, crop_size={"height": _TINY_SIDE, "width": _TINY_SIDE}),
         CLIPTokenizerFast(str(folder / "vocab.json"), str(folder / "merges.txt")),
     )
     processor.save_pretrained(folder)

@@ -15,6 +15,7 @@ SIZE = 300
 """Longest side in pixels."""
 
 CROP_SIZE = 90
+_MAX_CROPS = 3
 _QUALITY = 55
 COLOURS = ("#e5484d", "#0e9888", "#d9820a", "#7c4dd6", "#3b82d6")
 """Colours of boxes and their crops, used in rotation; white text is readable on each."""
@@ -52,14 +53,14 @@ def make_thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.
     return small
 
 
-def cut_crops(image: Image.Image, boxes: Sequence[BoxFound], limit: int = 3) -> list[tuple[int, Image.Image]]:
+def cut_crops(image: Image.Image, boxes: Sequence[BoxFound]) -> list[tuple[int, Image.Image]]:
     """Cut out the first regions, at most 90 pixels a side, with their numbers from 0.
 
     Regions outside the image are left out.
     """
     upright = ImageOps.exif_transpose(image)
     crops = []
-    for number, box in enumerate(boxes[:limit]):
+    for number, box in enumerate(boxes[:_MAX_CROPS]):
         left, top = max(0, round(box.left)), max(0, round(box.top))
         right, bottom = min(upright.width, round(box.right)), min(upright.height, round(box.bottom))
         if right > left and bottom > top:

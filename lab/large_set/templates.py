@@ -60,10 +60,10 @@ class Templates(BaseModel):
         return next((row.noun for row in self.noun if row.holds_for(group) and row.keys & keys), "thing")
 
 
-def read_templates(path: Path = TEMPLATES) -> Templates:
+def read_templates() -> Templates:
     """Read the templates.
 
     Raises:
         pydantic.ValidationError: A row is malformed.
     """
-    return Templates.model_validate(read_toml(path))
+    return Templates.model_validate(read_toml(TEMPLATES))

@@ -92,8 +92,8 @@ class MadeQuestion:
 class QuestionRules:
     """Rules of a file, and the common nouns of a corpus: words that it has in lower case."""
 
-    def __init__(self, corpus: Iterable[str], file: Path = RULES) -> None:
-        table = read_toml(file)
+    def __init__(self, corpus: Iterable[str]) -> None:
+        table = read_toml(RULES)
         rules = [Rule.model_validate(row) for row in table["rule"]]
         self._rules = [(rule, _compile(rule.pattern, table["parts"])) for rule in rules]
         self._nouns = frozenset(table["shown"]["nouns"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -27,9 +26,9 @@ class Case:
     gap: bool = False
 
 
-def load_cases(path: Path = CASES) -> list[Case]:
+def load_cases() -> list[Case]:
     """The cases of the file, their target filled in."""
-    table = yaml.safe_load(path.read_text("utf-8"))
+    table = yaml.safe_load(CASES.read_text("utf-8"))
     target = table["target"]
     return [
         Case(one["name"], one["where"], one["text"].replace("TARGET", target), target, one.get("gap", False))
