@@ -25,7 +25,6 @@ from pydantic import Field
 from tqdm import tqdm
 
 from agents.base.command_options import Flag
-from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
@@ -37,7 +36,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgedTurn, make_answered_turn
 from evaluation.scores.scoring import truthfulness_change
 from evaluation.studies.result_tables import ResultTable, format_rate, format_with_interval
-from lab.benchmarks.common import ProfileOptions, run, run_stages
+from lab.benchmarks.common import ProfileOptions, make_turn, run, run_stages
 from mini_crag_mm.loader import KINDS, AskedTurn, PreparedSet
 
 PRESET = "coherence"
@@ -176,7 +175,7 @@ def _measure(options: CoherenceOptions) -> int:
         with tqdm(total=len(questions), desc=kind, unit="question") as bar:
             for start in range(0, len(questions), _BATCH):
                 batch = questions[start : start + _BATCH]
-                turns = [Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in batch]
+                turns = [make_turn(each) for each in batch]
                 for label, measured in compare_variants(
                     list(zip(batch, turns, strict=True)), settings, **parts
                 ).items():

@@ -13,6 +13,7 @@ from rich.table import Table
 from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
+from agents.models.pixels import to_rgb
 from agents.profiles.profile import SettingsError
 from agents.runner.pipeline import Pipeline
 from agents.search.hits import SearchError
@@ -22,7 +23,7 @@ from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import Split
-from mini_crag_mm.loader import read_index_image, read_kg
+from mini_crag_mm.loader import AskedTurn, read_index_image, read_kg
 
 FAILURES = (ArchitectureError, EvaluationError, ModelError, SearchError, SettingsError, OSError, ValueError)
 """Errors that a benchmark reports in one line; anything else is a fault of its own."""
@@ -83,6 +84,11 @@ def build_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def make_turn(question: AskedTurn) -> Turn:
+    """Make a turn of a question of the mini set, as the agent does of a query."""
+    return Turn(question.turn.query, question.image and to_rgb(question.image), question.history)
 
 
 def run_stages(turns: Sequence[Turn], settings: Settings, stages: Sequence[str], **parts: Any) -> list[Turn]:

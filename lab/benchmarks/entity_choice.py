@@ -21,13 +21,12 @@ from pydantic import Field
 from tqdm import tqdm
 
 from agents.base.command_options import Flag
-from agents.models.pixels import to_rgb
 from agents.search.gateway import SearchGateway
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from evaluation.commands import make_console
-from lab.benchmarks.common import ProfileOptions, build_table, run, run_stages
+from lab.benchmarks.common import ProfileOptions, build_table, make_turn, run, run_stages
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import PreparedSet, read_kg
 
@@ -130,9 +129,7 @@ def _measure(options: EntityChoiceOptions) -> int:
     outside = [each for each in turns if each.facts.get("photo_group") == OUTSIDE]
     groups = [str(each.facts.get("photo_group")) for each in graph_turns]
     questions = [
-        (Turn(each.turn.query, to_rgb(each.image), each.history), shown_names.get(each.facts["entity"], frozenset()))
-        for each in (*graph_turns, *outside)
-        if each.image is not None
+        (make_turn(each), shown_names.get(each.facts["entity"], frozenset())) for each in (*graph_turns, *outside)
     ]
     before = first.settings.stages[: first.settings.stages.index(STAGE)]
     searched: list[TurnWithNames] = []

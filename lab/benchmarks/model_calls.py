@@ -20,14 +20,13 @@ from pydantic import Field
 from rich.console import Console
 from rich.markup import escape
 
-from agents.models.pixels import to_rgb
 from agents.record import Exchange
 from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
 from agents.turn import Turn
 from evaluation.commands import make_console
-from lab.benchmarks.common import BenchmarkOptions, build_table, run
+from lab.benchmarks.common import BenchmarkOptions, build_table, make_turn, run
 from lab.benchmarks.latency.stand_ins import PicturedSearch, replace_chat
 from mini_crag_mm.loader import PreparedSet
 from tests.support.meter import CallLog, Metered, ModelCall, ModelsBy
@@ -58,8 +57,7 @@ def _measure(options: CallsOptions) -> int:
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
         stages = Pipeline(asking.settings, metered, search, asking.prompts)
         turns = [
-            Turn(each.turn.query, each.image and to_rgb(each.image), each.history)
-            for each in islice(mini.turns(kinds=("single-turn",)), options.skip, options.skip + size)
+            make_turn(each) for each in islice(mini.turns(kinds=("single-turn",)), options.skip, options.skip + size)
         ]
         names = [stage.name for stage in stages.stages]
         log.running = lambda turns=turns, names=names: names[len(turns[0].records)]  # type: ignore[misc]

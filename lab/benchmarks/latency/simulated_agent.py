@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 from agents.models.base import ChatReply, ChatRequest, ModelError
-from agents.models.pixels import to_rgb
 from agents.profiles.model_set import ModelSet
 from agents.record import StageRecord
 from agents.runner.pipeline import Pipeline
@@ -21,7 +20,7 @@ from agents.settings.run_config import RunConfig
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.time_limits.guard import DialogTimes
 from agents.time_limits.worker import Worker
-from agents.turn import Turn
+from lab.benchmarks.common import make_turn
 from lab.benchmarks.latency.prefix_cache import PrefixCache
 from lab.benchmarks.latency.stand_ins import CHAT_ROLES, STAND_INS, PicturedSearch, RememberedModel, StandInChat
 from mini_crag_mm.loader import AskedTurn
@@ -163,7 +162,7 @@ class SimulatedAgent:
         limit = self._limits.seconds_per_turn * len(batch)
         call = Deadline(limit, self._time)
         self._time.pass_by(self._own * len(batch))
-        turns = [Turn(each.turn.query, each.image and to_rgb(each.image), each.history) for each in batch]
+        turns = [make_turn(each) for each in batch]
         for turn in turns:
             turn.question = turn.query
         turns = self._stages.run(turns, self._dialogs.deadline(call, turns))
