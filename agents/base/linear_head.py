@@ -26,10 +26,10 @@ class LinearHead(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    what: ClassVar[str] = "head"
-    """What the messages of errors call it."""
-    how: ClassVar[str] = "fit it again with python -m training.domain_router"
-    """What the messages of errors tell the user to do."""
+    kind_name: ClassVar[str] = "head"
+    """Name of the kind of head in error messages."""
+    remedy: ClassVar[str] = "fit it again with python -m training.domain_router"
+    """Command that error messages recommend."""
 
     classes: tuple[str, ...] = Field(min_length=2)  # names of the classes
     # A row for each class, a column for each feature; of two classes one row may stand, the log-odds of the second
@@ -70,7 +70,7 @@ class LinearHead(BaseModel):
         """
         weights, intercept = self._weights
         if values.shape[1] != weights.shape[1]:
-            raise HeadError(f"the {self.what} takes {weights.shape[1]} features, {values.shape[1]} were given")
+            raise HeadError(f"the {self.kind_name} takes {weights.shape[1]} features, {values.shape[1]} were given")
         if self.mean is not None or self.scale is not None:
             values = (values - np.asarray(self.mean or 0.0)) / np.asarray(self.scale or 1.0)
         if self.mean is not None:
@@ -104,10 +104,10 @@ class LinearHead(BaseModel):
             return cls.model_validate_json(path.read_bytes().removeprefix(BOM_UTF8))
         except OSError as error:
             raise HeadError(
-                f"the {cls.what} {shorten_name(path)} cannot be read ({error.strerror}); {cls.how}"
+                f"the {cls.kind_name} {shorten_name(path)} cannot be read ({error.strerror}); {cls.remedy}"
             ) from error
         except ValidationError as error:
-            raise HeadError(f"the {cls.what} {path} is malformed: {first_fault(error)}; {cls.how}") from error
+            raise HeadError(f"the {cls.kind_name} {path} is malformed: {first_fault(error)}; {cls.remedy}") from error
 
     @cached_property
     def _weights(self) -> tuple[Floats, Floats]:

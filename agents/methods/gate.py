@@ -30,8 +30,8 @@ class Gate(LinearHead):
     ``threshold_egocentric`` is the threshold of photos of smart glasses (``Turn.egocentric``), if they have one of their own.
     """
 
-    what: ClassVar[str] = "gate"
-    how: ClassVar[str] = "fit one with python -m evaluation.studies.calibrate"
+    kind_name: ClassVar[str] = "gate"
+    remedy: ClassVar[str] = "fit one with python -m evaluation.studies.calibrate"
 
     classes: tuple[str, ...] = CLASSES
     features: tuple[str, ...]

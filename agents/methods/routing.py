@@ -179,8 +179,8 @@ def route_by_rules(features: TraceFeatures) -> Route:
 class TrainedRouter(LinearHead):
     """A linear head over the features of a draft: ``features`` are names of ``TraceFeatures``, ``classes`` the branches."""
 
-    what: ClassVar[str] = "router"
-    how: ClassVar[str] = "fit it again with python -m training.search_router"
+    kind_name: ClassVar[str] = "router"
+    remedy: ClassVar[str] = "fit it again with python -m training.search_router"
 
     features: tuple[str, ...]
 
