@@ -226,24 +226,21 @@ def compare(
 
     def run() -> int:
         with lock_folders(options.out):
-            return run_alone()
-
-    def run_alone() -> int:
-        selection, tasks = variants(), parse_tasks(options)
-        check_settings(selection, options)
-        run_results, failed = run_all(selection, tasks, options, console)
-        results = compare_with_bases(run_results, base_of)
-        if results:
-            by_task = {task: [result for result in results if result.task == task] for task in tasks}
-            all_tables = [table for task, group in by_task.items() if group for table in tables(task, group)]
-            for table in all_tables:
-                table.show(console)
-            place = options.out / stem
-            files = write_tables(place, [*all_tables, build_card_table(make_result_cards(results))], results)
-            files += plot_truthfulness(place, results)
-            console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
-            if options.as_json:
-                print_json({"results": build_figure_rows(results)})
-        return int(failed)
+            selection, tasks = variants(), parse_tasks(options)
+            check_settings(selection, options)
+            run_results, failed = run_all(selection, tasks, options, console)
+            results = compare_with_bases(run_results, base_of)
+            if results:
+                by_task = {task: [result for result in results if result.task == task] for task in tasks}
+                all_tables = [table for task, group in by_task.items() if group for table in tables(task, group)]
+                for table in all_tables:
+                    table.show(console)
+                place = options.out / stem
+                files = write_tables(place, [*all_tables, build_card_table(make_result_cards(results))], results)
+                files += plot_truthfulness(place, results)
+                console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
+                if options.as_json:
+                    print_json({"results": build_figure_rows(results)})
+            return int(failed)
 
     return run_to_exit_status(run, console, stopped="stopped; the same command goes on from here")
