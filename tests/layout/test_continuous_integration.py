@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from typing import Any
 
@@ -36,11 +38,31 @@ def test_jobs_run_targets_and_folders_that_exist(jobs: dict[str, Any], makefile:
     assert "INSTALLED_DEV := $(VENV)/.installed-dev" in makefile
 
 
-def test_the_tests_run_on_the_pythons_of_the_package(jobs: dict[str, Any]) -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    named = [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python :: 3." in line]
-    assert jobs["tests"]["strategy"]["matrix"]["python"] == named
-    assert project["requires-python"] == f">={named[0]}"
+@pytest.fixture(scope="module")
+def project() -> dict[str, Any]:
+    return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+
+
+@pytest.fixture(scope="module")
+def pythons(project: dict[str, Any]) -> list[str]:
+    """Versions of Python that the package names."""
+    return [line.rpartition(" ")[2] for line in project["classifiers"] if ":: Python :: 3." in line]
+
+
+def test_the_tests_run_on_the_pythons_of_the_package(
+    jobs: dict[str, Any], project: dict[str, Any], pythons: list[str]
+) -> None:
+    assert jobs["tests"]["strategy"]["matrix"]["python"] == pythons
+    assert project["requires-python"] == f">={pythons[0]}"
+
+
+@pytest.mark.parametrize("minor", range(10, 15))
+def test_make_takes_the_pythons_of_the_package_and_no_other(makefile: str, pythons: list[str], minor: int) -> None:
+    [check] = re.findall(r"\$\(PYTHON\) -c '(.*version_info.*)'", makefile)
+    command = f"import sys; sys.version_info = (3, {minor}, 0); {check}"
+    checked = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+    assert (checked.returncode == 0) == (f"3.{minor}" in pythons)
+    assert all(version in checked.stderr for version in pythons) == (checked.returncode != 0)
 
 
 def test_actions_are_pinned_to_a_major_version(jobs: dict[str, Any]) -> None:
