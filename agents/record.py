@@ -1,7 +1,7 @@
-"""The record of a turn: what each stage did, found and took in time. One line of trace.jsonl; whoever looks back at a turn reads this.
+"""The record of a turn: what each stage did, found and took in time. One line of trace.jsonl.
 
-All stages record their results under the same few names, so that report, web page, server and calibration can show any stage, custom
-ones included. Anything else that a stage records is a note, shown as it is.
+Read by report, web page, server and calibration. All stages record their results under the same few names, so that these readers can
+show any stage, custom ones included. Anything else that a stage records is a note, shown as it is.
 """
 
 from __future__ import annotations

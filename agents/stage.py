@@ -151,9 +151,9 @@ class Stage(ABC):
     groups: ClassVar[tuple[str, ...]] = ()
     # Which search the preset needs because of it
     searches: ClassVar[Literal["image", "web"] | None] = None
-    # It is skipped when less time than this is left for a batch; 0 for one that is never skipped
+    # Seconds below which the stage is skipped; 0: never
     min_seconds: float = 0.0
-    # With less it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
+    # Seconds below which it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
     wanted_seconds: float = 0.0
     # Replaces ``wanted_seconds`` if the options make the stage ask a model
     seconds_to_ask: ClassVar[float | None] = None

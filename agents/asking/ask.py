@@ -53,7 +53,7 @@ class Ask(Generic[T]):
 
 
 class Template(Protocol):
-    """What is filled in: a ``Prompt``, or words that come from elsewhere."""
+    """Template that a question fills in: a ``Prompt``, or words that come from elsewhere."""
 
     @property
     def settings(self) -> FrontMatter:

@@ -125,7 +125,7 @@ def spread(workers: int, *, gpus: bool = False) -> Each:
 
 
 class NodeActor:
-    """What runs in a process of Ray, an actor; in the folder of the command, whose relative paths hold there too."""
+    """Ray actor that works in the command's folder, so that relative paths hold."""
 
     def __init__(self, folder: str) -> None:
         os.chdir(folder)

@@ -56,7 +56,7 @@ def called(program: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Flag:
-    """What the field of an option does not say otherwise of how it is written."""
+    """How an option is written on the command line, beyond what its field says."""
 
     names: tuple[str, ...] = ()  # in place of "--name-of-the-field"
     metavar: str | None = None  # what stands for its value in the help
@@ -69,7 +69,7 @@ class Flag:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong, without the whole usage before it."""
+    """Argument parser that reports an error in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {one_line(message)} (--help lists the options)\n")

@@ -1,4 +1,4 @@
-"""Which of the answers from several modalities to give, as far as rules can say (MoqaGPT, in semantic coherence filtering, section 3.3)."""
+"""Rules that choose among the answers of several modalities (MoqaGPT, as described in semantic coherence filtering, section 3.3)."""
 
 from collections.abc import Sequence
 from itertools import combinations

@@ -2,7 +2,7 @@
 
 A turn is a trace: below its span are those of the stages, and below a stage its calls. Models and searches answer a whole batch in
 one call, so each turn of the batch gets a span of that call, with the call's times and sizes (``crag.batch.size``,
-``crag.call.items``). Whoever adds up seconds over turns counts such a call once a turn. Tokens are those of the turn's own request.
+``crag.call.items``). Summing seconds over turns therefore counts a batched call once per turn. Tokens are those of the turn's own request.
 
 Spans are made when a batch has ended, with the times of its records. ``Reduction`` decides what they say, as for a file of traces.
 """

@@ -110,7 +110,7 @@ def _load(models: ModelSet, role: str) -> Step:
         _call_once(models.get(role))
     except KeyboardInterrupt:
         raise
-    except BaseException as fault:  # noqa: BLE001 - whatever keeps one model from loading is told and costs no other: a Rust panic too
+    except BaseException as fault:  # noqa: BLE001 - one model's failure is reported and does not stop the others; a Rust panic is no Exception
         error = str(fault) if isinstance(fault, ModelError) else f"{type(fault).__name__}: {fault}"
     return Step(f"load {role}", time.perf_counter() - start, error, role)
 

@@ -31,7 +31,7 @@ Clean = Callable[[str], str]
 """Takes keys out of a text."""
 
 Listener = Callable[[list[dict[str, Any]]], None]
-"""What is told of each batch: the record of each turn, in order, as JSON."""
+"""Receives the records of each batch: one JSON object per turn, in order."""
 
 _log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 _CACHE_SIZE = 512  # pictures whose results are kept: photos and their crops
 _MAX_NAMED = 3  # search results that break the contract and are named in the log
 
-READING_SECONDS = 1.0  # a query, for reading whole pages; what is not read by then counts by the part that was found
+READING_SECONDS = 1.0  # seconds per query for reading full pages; unread pages keep their snippet
 
 ReadPages = Callable[[Sequence[str], Deadline], Sequence[PageText]]
 """From whole pages, those that matter most first, to their texts; it has to keep to the deadline and never raises."""

@@ -230,7 +230,7 @@ class MilvusSearch:
 
 
 Row = tuple[str, float, Mapping[str, str]]
-"""What was found: id, cosine, metadata."""
+"""A search result: id, cosine, metadata."""
 Convert = Callable[[Sequence[Row]], Results[Hit]]
 
 

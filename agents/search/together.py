@@ -1,4 +1,4 @@
-"""Searches that several callers ask for at about the same time, made as one: a batch is whatever came while the one before it ran."""
+"""Combine concurrent searches: each batch holds the calls that arrived during the one before."""
 
 from __future__ import annotations
 

@@ -277,9 +277,8 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     Raises:
         SettingsError: A value is malformed, no stage gives the answer, or an override is for a stage that is not among the stages.
     """
-    assigned = [
-        parse_assignment(text) for text in overrides
-    ]  # before anything else: what is no assignment is told as such
+    for text in overrides:  # first, so that a malformed assignment is reported as one
+        parse_assignment(text)
     schema = _schema(tables, overrides, preset)
     tables = tuple(rename_options(table, schema) for table in tables)
     overrides = [rename_override(text, schema) for text in overrides]
@@ -305,7 +304,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     except ValidationError as error:
         listed = _find_stages(*tables, *assigned)
         of_listed = [text for text in overrides if _is_setting(parse_key(text), listed)]
-        if len(of_listed) < len(overrides):  # that a stage is not there is told before what is wrong with its options
+        if len(of_listed) < len(overrides):  # report a missing stage before errors in its options
             _check_overrides(overrides, settings_from(*tables, overrides=of_listed, preset=preset), preset)
         raise SettingsError(_format_validation_error(error, schema, overrides)) from error
     _check_overrides(overrides, settings, preset)

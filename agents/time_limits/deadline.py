@@ -40,7 +40,10 @@ class Deadline:
         return self._cancellation.at < math.inf
 
     def due(self) -> float:
-        """Seconds left if nobody had cancelled it: what is cancelled ends of itself, and hangs only if it has not ended by then."""
+        """Seconds until the original end, cancellation ignored.
+
+        A cancelled call counts as hung only after that.
+        """
         return self._end - self._clock()
 
     def elapsed(self) -> float:

@@ -32,7 +32,7 @@ RunMode = Literal["whole", "short", "skipped"]
 
 
 class TimedStage(Protocol):
-    """What is read of a stage (``agents.stage.Stage``)."""
+    """Attributes of a stage that the guard reads (``agents.stage.Stage``)."""
 
     min_seconds: float
     wanted_seconds: float
@@ -47,7 +47,7 @@ class TimedStage(Protocol):
 
 
 class DialogTurn(Protocol):
-    """What a dialog is recognised by (``agents.turn.Turn``)."""
+    """Attributes of a turn that identify its dialog (``agents.turn.Turn``)."""
 
     query: str
     history: tuple[dict[str, str], ...]
@@ -56,7 +56,7 @@ class DialogTurn(Protocol):
 
 
 class DialogLimits(Protocol):
-    """What is read of a profile's limits (``agents.profiles.profile.Limits``)."""
+    """Attributes of a profile's limits that the guard reads (``agents.profiles.profile.Limits``)."""
 
     @property
     def margin_seconds(self) -> float:

@@ -169,7 +169,7 @@ def unpack_picture(described: Mapping[str, Any], blobs: Sequence[bytes]) -> Imag
 
 
 class Parent:
-    """The process that asks: what it sends to be done, and what it finds for this one."""
+    """Connection to the evaluating process: its requests, and the searches that it makes for this agent."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -42,7 +42,7 @@ SHORT = Limits(seconds_per_turn=1.5, margin_seconds=0.2)
 
 @dataclass(frozen=True)
 class FailureReport:
-    """What is told of a question.
+    """Outcome of terminal, server and metrics for one failed question.
 
     Attributes:
         status: Exit status of ``crag ask``.

@@ -78,7 +78,7 @@ class ChatTemplate:
             if not printed and all(content in text for content in contents):
                 return text
             texts.append(text)
-        if texts:  # a template that changes what is said, whatever the form
+        if texts:  # the template rewrites the contents in every form that it accepts; take the first
             return texts[0]
         raise refusal or TemplateError("the template writes nothing")
 

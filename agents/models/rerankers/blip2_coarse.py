@@ -11,7 +11,7 @@ from agents.models.encoders.blip2 import Blip2QFormer
 class Blip2CoarseReranker:
     """QA-Dragon's coarse reranking, eq. 2: the best cosine of any query token of (question, picture) to the passage's [CLS] token.
 
-    Scores lie in -1..1. Where there is no picture, the question's own [CLS] token stands for the query tokens.
+    Scores lie in -1..1. Without a picture the question's [CLS] token replaces the query tokens.
     """
 
     def __init__(self, encoder: Blip2QFormer) -> None:

@@ -40,7 +40,7 @@ class RapidOcrReader:
         return [list(self._once(image)) for image in images]
 
     def _once(self, image: Image.Image) -> list[TextLine]:
-        engine = self._engine  # without it nothing is said of any image, a broken one neither
+        engine = self._engine  # load the engine first: if it is missing, that is the error, not a broken image
         try:
             rgb = to_rgb(image)
             key = pixels_digest(rgb)
