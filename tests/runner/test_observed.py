@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from agents.models.base import MultimodalReranker, Reranker
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile
 from agents.record import BatchCall, read_record
+from agents.runner import observed
 from agents.runner.observed import ObservedModels, observe_search
 from agents.search.gateway import SearchGateway
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
@@ -38,10 +40,11 @@ def _models(calls: list[BatchCall], **ready: Any) -> ObservedModels:
     return ObservedModels(ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready), calls)
 
 
-def test_a_call_is_recorded_with_its_size_and_its_error() -> None:
+def test_a_call_is_recorded_with_its_size_its_times_and_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = iter((10.0, 10.25, 20.0, 22.0, 30.0))
+    monkeypatch.setattr(observed, "time", SimpleNamespace(time=lambda: 1_000.5, perf_counter=ticks.__next__))
     calls: list[BatchCall] = []
     models = _models(calls, reranker=_SeesToo())
-    before = time.time()
     assert len(models.reranker.score([("q", "a"), ("q", "b")])) == 2
     with pytest.raises(RuntimeError, match="cannot be read"):
         models.reranker.score([("q", "bad")])
@@ -50,7 +53,7 @@ def test_a_call_is_recorded_with_its_size_and_its_error() -> None:
         ("reranker", "reranker", "sees-too", 2, None),
         ("reranker", "reranker", "sees-too", 1, "RuntimeError"),  # the text of an error may quote the passage
     ]
-    assert all(before - 1 <= call.began <= time.time() and call.seconds >= 0 for call in calls)
+    assert [(call.began, call.seconds) for call in calls] == [(1_000.5, 0.25), (1_000.5, 2.0)]
 
 
 def test_a_model_keeps_its_kind() -> None:
