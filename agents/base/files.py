@@ -1,4 +1,4 @@
-"""File access of all packages: atomic writes, well-formed Unicode, bounded parsers, delimiters of CSV, error messages of one line."""
+"""File access of all packages: atomic writes, well-formed Unicode, bounded parsers, tables of CSV, error messages of one line."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import json
 import os
 import tomllib
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pydantic import ValidationError
 
@@ -128,18 +128,27 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ValueError(f"{path} is not valid TOML: nested too deep") from error
 
 
-def choose_delimiter(header: str, is_whole: Callable[[Sequence[str]], bool]) -> str:
-    """Return the delimiter of a CSV file: the one by which its header is whole, else the most frequent one.
+def open_table(file: TextIO, required: Collection[str], name_column: Callable[[str], str]) -> csv.DictReader[str]:
+    """Open a CSV file by the delimiter that yields all required columns, else by the most frequent one.
 
     Args:
-        header: First line of the file.
-        is_whole: Whether names of columns include those that the file has to have.
+        file: The file at its beginning.
+        required: Columns that the file has to have.
+        name_column: Returns the name of a column from its cell in the header.
 
     Raises:
-        csv.Error: The line is no CSV.
+        csv.Error: The header is no CSV.
     """
+    header = file.readline()
+    file.seek(0)
     by_count = sorted(_DELIMITERS, key=header.count, reverse=True)
-    return next((each for each in by_count if is_whole(next(csv.reader([header], delimiter=each), []))), by_count[0])
+
+    def is_whole(delimiter: str) -> bool:
+        return {*required} <= {*map(name_column, next(csv.reader([header], delimiter=delimiter), []))}
+
+    reader = csv.DictReader(file, delimiter=next(filter(is_whole, by_count), by_count[0]), restval="", strict=True)
+    reader.fieldnames = [name_column(cell) for cell in reader.fieldnames or ()]
+    return reader
 
 
 def read_front_matter(path: Path) -> frontmatter.Post:

@@ -187,22 +187,22 @@ class TraceWriter:
                 _build_line(turn, batch, index, began, seconds, plain, reduction) for index, turn in enumerate(turns)
             ]
 
+        lines: list[str] = []
         if self._path is not None or self._listen is not None:
-            records: list[dict[str, Any]] = []
             with _log_faults(f"the trace of a batch could not be written to {self._path}"):
                 has_requests = self._reduction.settings.requests
                 lines = build_lines(self._reduction, RequestImages(self._pictures) if has_requests else None)
-                records = [json.loads(line) for line in lines]
                 if self._path is not None:
                     append_lines(self._path, lines)
-            if self._listen is not None:
-                self._listen(records)
+        if self._listen is not None:
+            self._listen([json.loads(line) for line in lines])
         if self._listen_whole is not None:
-            # Built apart: whoever asked is told why a turn failed even if the disk takes no pictures of requests.
-            whole: list[dict[str, Any]] = []
-            with _log_faults("the records of a batch could not be made"):
-                whole = [json.loads(line) for line in build_lines(_WHOLE, None)]
-            self._listen_whole(whole)
+            if not lines or self._reduction.settings != _WHOLE.settings:
+                # Built apart: whoever asked is told why a turn failed even if the disk takes no pictures of requests.
+                lines = []
+                with _log_faults("the records of a batch could not be made"):
+                    lines = build_lines(_WHOLE, None)
+            self._listen_whole([json.loads(line) for line in lines])
 
 
 @contextmanager

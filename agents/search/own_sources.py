@@ -4,7 +4,7 @@ import csv
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from agents.base.cluster import Each, map_locally
 from agents.base.files import (
-    choose_delimiter,
     format_os_error,
+    open_table,
     parse_front_matter,
     shorten_name,
     well_formed,
@@ -26,6 +26,7 @@ from agents.search.pages.web_cache import cache_name
 from agents.search.searchers import reason
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
+_REQUIRED = (ENTITY, FILE)
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
@@ -201,13 +202,11 @@ def _unusable(folder: Path, name: str) -> str:
 def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     try:
         with table.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = choose_delimiter(file.readline(), lambda names: not _list_missing(map(_name_column, names)))
-            file.seek(0)
-            reader = csv.DictReader(file, delimiter=delimiter, restval="", strict=True)
-            reader.fieldnames = [_name_column(name) for name in reader.fieldnames or ()]
-            if missing := _list_missing(reader.fieldnames):
+            reader = open_table(file, _REQUIRED, _name_column)
+            names, delimiter = reader.fieldnames or (), reader.reader.dialect.delimiter
+            if missing := [name for name in _REQUIRED if name not in names]:
                 raise SourceError(f"{table}: the first line has to name the columns; missing: {', '.join(missing)}")
-            if repeated := [name for name, count in Counter(reader.fieldnames).items() if name and count > 1]:
+            if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
                 raise SourceError(f"{table}: the first line names {', '.join(map(repr, repeated))} more than once")
             for row in reader:
                 where = f"{table}:{reader.line_num}"
@@ -225,10 +224,6 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _name_column(name: str) -> str:
     plain = name.strip()
     return plain.lower() if plain.lower() in (FILE, ENTITY, URL) else plain
-
-
-def _list_missing(names: Iterable[str]) -> list[str]:
-    return sorted({FILE, ENTITY} - {*names})
 
 
 def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:

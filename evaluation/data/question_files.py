@@ -17,19 +17,20 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
-from agents.base.files import choose_delimiter, format_os_error, one_line, parse_json, shorten_name
+from agents.base.files import format_os_error, one_line, open_table, parse_json, shorten_name
 from evaluation.records import EvaluationError
 
 NAMES = ("questions.csv", "questions.jsonl")
 SUFFIXES = (".csv", ".jsonl")
 PHOTO, QUESTION, ANSWERS, DIALOG = COLUMNS = ("photo", "question", "answers", "dialog")
+_REQUIRED = (QUESTION, ANSWERS)
 SEPARATOR = "|"
 _ALIASES = {"image": PHOTO, "answer": ANSWERS}
 _ID_LENGTH = 12
@@ -162,11 +163,8 @@ def _read_csv(file: Path, faults: list[str]) -> list[_Row]:
     rows: list[_Row] = []
     try:
         with file.open(encoding="utf-8-sig", newline="") as stream:
-            delimiter = choose_delimiter(stream.readline(), lambda names: not _list_missing(map(_name_column, names)))
-            stream.seek(0)
-            reader = csv.DictReader(stream, delimiter=delimiter, restval="", strict=True)
-            reader.fieldnames = names = [_name_column(name) for name in reader.fieldnames or ()]
-            faults += _check_columns(f"{file}:1", names)
+            reader = open_table(stream, _REQUIRED, _name_column)
+            faults += _check_columns(f"{file}:1", reader.fieldnames or ())
             if faults:
                 return rows
             for cells in reader:
@@ -233,12 +231,8 @@ def _check_columns(where: str, names: Sequence[str]) -> list[str]:
     columns = ", ".join(COLUMNS)
     faults = [f"{where}: unknown column {name!r}; known: {columns}" for name in names if name not in COLUMNS]
     faults += [f"{where}: column {name!r} stands there twice" for name in COLUMNS if names.count(name) > 1]
-    return faults + [f"{where}: the column {name!r} is missing; known: {columns}" for name in _list_missing(names)]
-
-
-def _list_missing(names: Iterable[str]) -> list[str]:
-    given = {*names}
-    return [name for name in (QUESTION, ANSWERS) if name not in given]
+    missing = [name for name in _REQUIRED if name not in names]
+    return faults + [f"{where}: the column {name!r} is missing; known: {columns}" for name in missing]
 
 
 def _check_values(where: str, fields: Mapping[str, Any]) -> list[str]:

@@ -44,9 +44,9 @@ def measure_batches(
     """
     batches = [queries[start : start + size] for start in range(0, len(queries), size)]
     began = time.perf_counter()
-    results = [found for batch in batches for found in search(batch, HITS)]
+    results = [result for batch in batches for result in search(batch, HITS)]
     seconds = time.perf_counter() - began
-    if errors := [found.error for found in results if not found.hits]:
+    if errors := [result.error for result in results if not result.hits]:
         raise ValueError(f"{len(errors)} of {len(results)} queries found nothing: {errors[0]}")
     return len(queries) / seconds
 
@@ -57,7 +57,8 @@ def _measure(options: SearchSpeedOptions) -> int:
     turns = list(mini.turns(kinds=("single-turn",)))[: options.queries]
     texts = list(dict.fromkeys(each.turn.query for each in turns))
     photos = [to_rgb(each.image) for each in turns if each.image is not None]
-    pipeline(texts[0], k=HITS), pipeline(photos[0], k=HITS)  # graphs of neighbours are read
+    for query in (texts[0], photos[0]):  # the graphs of neighbours are read
+        pipeline(query, k=HITS)
     rows = []
     for name, queries, method in (("texts", texts, "search_web"), ("photos", photos, "search_images")):
         theirs = measure_organiser(pipeline, queries)

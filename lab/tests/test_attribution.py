@@ -261,7 +261,7 @@ def test_the_table_is_printed_and_kept(tmp_path: Path, capsys: Any) -> None:
 def test_a_run_is_graded_by_the_accept_forms_of_questions_that_the_set_still_asks(
     tmp_path: Path, query: str, place: str, completeness: float
 ) -> None:
-    """A question of the set keeps its id, whatever it asks by now."""
+    """Keep the id of a question that is reworded, as the set does."""
     run = write_run(tmp_path / "run")
     answers = (run / "response.jsonl").read_text().replace("It is 330 m tall.", "As high as a hill.")
     (run / "response.jsonl").write_text(answers)

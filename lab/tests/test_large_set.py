@@ -149,7 +149,7 @@ def test_pairs_are_shown_by_their_second_photographs_alone() -> None:
 
 @pytest.fixture
 def validation_table(tmp_path: Path) -> Path:
-    """The table of a set that was built of validation below ``tmp_path``."""
+    """Write a table as a set that was built of validation below ``tmp_path`` has it."""
     folder = BuiltDatasets(tmp_path / "datasets").folder("single-turn", "v0.1.2") / "data"
     folder.mkdir(parents=True)
     table = folder / "validation-00000-of-00001.parquet"

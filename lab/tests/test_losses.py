@@ -87,7 +87,7 @@ def test_truthfulness_is_resampled_by_entity() -> None:
 def test_only_questions_that_the_set_still_asks_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str, truth: str, split: str, is_counted: bool
 ) -> None:
-    """A question of the set keeps its id, whatever it asks by now; the session of the other split has another one."""
+    """Keep the ids of a question that is reworded, as the set does; give the other split a session of its own."""
     for each in ("validation", "public_test"):
         rows = [row("s" if each == split else "other", 1, "v0.1.2", picture(), None)]
         rows[0]["turns"][0]["query"], rows[0]["answers"][0]["ans_full"] = query, truth

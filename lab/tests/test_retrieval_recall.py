@@ -75,7 +75,7 @@ def test_turns_without_truth_are_left_out_and_a_ranking_wins_over_kept_chunks() 
 
 
 def write_run(cache: Path, query: str = "q", session: str = "s") -> Path:
-    """A run that found the giraffe, and a set that asks one question in each split."""
+    """Write a run that found the giraffe, and a set that asks one question in each split."""
     facts = {"split": "validation", "entity": "ani_giraffe", "source": "kg", "pages": []}
     for split, name in (("validation", session), ("public_test", "other")):
         rows = [row(name, 1, "v0.1.2", picture(), None)]
@@ -94,7 +94,7 @@ def write_run(cache: Path, query: str = "q", session: str = "s") -> Path:
     ("query", "session"), [("who?", "s"), ("q", "another")], ids=["another question", "another split"]
 )
 def test_a_run_with_other_questions_is_refused(tmp_path: Path, capsys: Any, query: str, session: str) -> None:
-    """A question of the set keeps its id, whatever it asks by now."""
+    """Keep the id of a question that is reworded, as the set does."""
     assert main(["--runs", str(write_run(tmp_path, query, session)), "--cache", str(tmp_path)]) == 2
     assert "answers no question of validation as it is now" in capsys.readouterr().err
 
