@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from agents.models.base import FloatArray
 from agents.search.hits import Results, WebHit
-from lab.benchmarks.search_speed import measure_batches, measure_organiser
+from lab.benchmarks.search_speed import measure_batches, measure_encoder, measure_organiser
 
 HIT = WebHit("https://example.org_chunk_1", 0.9, "Towers", "a tower", "https://example.org")
 
@@ -32,3 +34,14 @@ def test_the_organisers_call_is_made_for_each_query() -> None:
     calls: list[tuple[str, int]] = []
     assert measure_organiser(lambda query, k: calls.append((query, k)), ["a", "b"]) > 0
     assert calls == [("a", 10), ("b", 10)]
+
+
+def test_the_encoder_embeds_each_query_once_in_the_same_batches() -> None:
+    embedded: list[list[str]] = []
+
+    def embed(batch: Sequence[str]) -> FloatArray:
+        embedded.append(list(batch))
+        return np.zeros((len(batch), 2), dtype=np.float32)
+
+    assert measure_encoder(embed, ["a", "b", "c"], 2) > 0
+    assert embedded == [["a", "b"], ["c"]]
