@@ -198,26 +198,36 @@ def test_the_image_copies_and_starts_what_there_is(image: str) -> None:
     assert "http://127.0.0.1:8000/health" in health and ServeOptions.parse(named["serve"][:-1]).port == 8000
 
 
-@pytest.mark.parametrize(
-    ("profile", "fetches"),
-    [(None, True), ("embedded", True), ("embedded_batch", True), ("gpu_current", False), ("laptop", False)],
-)
-def test_the_image_fetches_the_model_of_the_profiles_that_have_it(
-    profile: str | None, fetches: bool, tmp_path: Path
-) -> None:
-    """The script with programs in place of python and crag that write down their arguments."""
-    for name in ("python", "crag"):
-        program = tmp_path / name
-        program.write_text('#!/bin/sh\necho "${0##*/} $*"\n')
+def serve_image(folder: Path, has_vnni: bool, **environment: str) -> list[str]:
+    """Run the script with programs that write down their arguments, on a processor that has AVX-512 VNNI or not."""
+    programs = {
+        "python": 'echo "${0##*/} $*"',
+        "crag": 'echo "${0##*/} $*"',
+        "grep": f'[ "$*" = "-qs avx512_vnni /proc/cpuinfo" ] && exit {int(not has_vnni)}',
+    }
+    for name, script in programs.items():
+        program = folder / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
-    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "CRAG_CACHE": "/cache"}
-    if profile is not None:
-        environment["PROFILE"] = profile
+    environment |= {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "CRAG_CACHE": "/cache"}
     command = [str(ROOT / "tools" / "serve_image.sh"), "--no-key"]
-    stdout = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
-    *fetching, indexing, serving = stdout.splitlines()
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("profile", "fetches"), [("embedded", True), ("embedded_batch", True), ("gpu_current", False), ("laptop", False)]
+)
+def test_the_image_fetches_the_model_of_the_profiles_that_have_it(profile: str, fetches: bool, tmp_path: Path) -> None:
+    *fetching, indexing, serving = serve_image(tmp_path, True, PROFILE=profile)
     assert fetching == (["python -m agents.models.chat.gguf --cache /cache"] if fetches else [])
     assert indexing.startswith("crag index --images examples/zoo/photos ")
-    assert serving.startswith("crag serve ") and serving.endswith(
-        f" --profile {profile or 'embedded'} --split zoo --no-key"
-    )
+    assert serving.startswith("crag serve ") and serving.endswith(f" --profile {profile} --split zoo --no-key")
+
+
+@pytest.mark.parametrize(("has_vnni", "profile"), [(True, "embedded_batch"), (False, "embedded")])
+def test_the_image_takes_the_profile_that_its_processor_is_fast_with(
+    has_vnni: bool, profile: str, tmp_path: Path
+) -> None:
+    fetching, _, serving = serve_image(tmp_path, has_vnni)
+    assert fetching == "python -m agents.models.chat.gguf --cache /cache"
+    assert f" --profile {profile} " in serving
