@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from evaluation.files.manifest import MANIFEST
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG, read_run_log
 from evaluation.files.traces import TRACE, append_records
-from evaluation.progress import MakeBar, turn_bar
+from evaluation.progress import Bar, MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, schedule, schedule_by_queue
@@ -60,6 +60,60 @@ class _Answers:
     number: int
     lines: Sequence[tuple[AnsweredTurn, RunLogLine]]
     records: Sequence[Mapping[str, Any]]
+
+
+@dataclass
+class _AnswerLog:
+    """Answers of a run so far, which are written down as soon as they are made.
+
+    Those of calls that fail on every turn wait until a call succeeds, and are dropped if the model turns out dead.
+    """
+
+    answers: dict[Key, str]  # those kept of an earlier run too; later turns of a dialog are told them
+    responses: JsonLinesWriter
+    costs: JsonLinesWriter
+    trace: Path
+    send: SendRecords
+    bar: Bar
+    errors: dict[Key, str] = field(default_factory=dict)
+    _backlog: list[_Answers] = field(default_factory=list)
+
+    def add(self, answers: _Answers, failure: str | None, max_failures: int) -> None:
+        """Add the answers of a call.
+
+        Raises:
+            EvaluationError: It is the last of ``max_failures`` calls in a row that failed on every turn.
+        """
+        for line, _ in answers.lines:
+            self.answers[line.key] = line.agent_response
+            if line.error_cause is not None:
+                self.errors[line.key] = line.error_cause
+        self._backlog.append(answers)
+        if not max_failures or failure is None:
+            self.write()
+        elif len(self._backlog) >= max_failures:
+            raise EvaluationError(
+                f"stopped: the last {len(self._backlog)} calls of the agent failed on every turn ({one_line(failure)}); the "
+                "answers made before are kept: mend that, then continue with --resume (--max-failures 0 goes on regardless)"
+            )
+
+    def write(self) -> None:
+        """Write down the answers that wait."""
+        for answers in self._backlog:
+            for line, cost in answers.lines:
+                self.costs.write(asdict(cost))
+                self.responses.write(line.to_line())
+            keys = [line.key for line, _ in answers.lines]
+            self.send(append_records(self.trace, keys, answers.records, answers.number))
+            self.bar.update(len(answers.lines))
+        self._backlog.clear()
+        self.costs.sync()
+        self.responses.sync()
+
+    def drop(self) -> None:
+        """Forget the answers that wait: their turns are asked again."""
+        for line, _ in (pair for answers in self._backlog for pair in answers.lines):
+            del self.answers[line.key]
 
 
 def generate(
@@ -127,11 +181,8 @@ def generate(
         for batch in batches
         for slot in batch
     }
-    responses, trace = output_dir / RESPONSES, output_dir / TRACE
+    responses = output_dir / RESPONSES
     answers = _repair_files(output_dir, {line.key: line for line in unanswered.values()}) if resume else {}
-    errors: dict[Key, str] = {}
-    interrupted = False
-    backlog: list[_Answers] = []  # answers of failed calls in a row, which are dropped if the model turns out dead
     still = [[slot for slot in batch if unanswered[slot].key not in answers] for batch in batches]
     still = [batch for batch in still if batch]
     if still:
@@ -140,51 +191,30 @@ def generate(
         _set_files_aside(output_dir)
     if still or not resume:
         begin()
+    interrupted = False
     with (
         bars(ANSWERS, len(unanswered), len(answers), is_visible=progress) as bar,
         _note_kept_answers(),
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(output_dir / RUN_LOG) as costs,
     ):
-
-        def keep() -> None:
-            for each in backlog:
-                for line, cost in each.lines:
-                    costs.write(asdict(cost))
-                    out.write(line.to_line())
-                send(append_records(trace, [line.key for line, _ in each.lines], each.records, each.number))
-                bar.update(len(each.lines))
-            backlog.clear()
-            costs.sync()
-            out.sync()
-
+        answer_log = _AnswerLog(answers, out, costs, output_dir / TRACE, send, bar)
         try:
             results = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(results):
-                lines = [unanswered[slot] for slot in call.slots]
-                answered_lines = []
-                for line, (answer, cost) in zip(lines, _split_result(lines, call, reply, number), strict=True):
-                    answer = truncator.truncate(answer)
-                    answered_lines.append((replace(line, agent_response=answer, error_cause=cost.error_cause), cost))
-                    answers[line.key] = answer
-                    if cost.error_cause is not None:
-                        errors[line.key] = cost.error_cause
-                backlog.append(_Answers(number, answered_lines, reply.records))
-                if max_failures and reply.failure is not None:
-                    if len(backlog) >= max_failures:
-                        raise EvaluationError(
-                            f"stopped: the last {len(backlog)} calls of the agent failed on every turn ({one_line(reply.failure)}); the "
-                            "answers made before are kept: mend that, then continue with --resume (--max-failures 0 goes on regardless)"
-                        )
-                    continue
-                keep()
-            keep()
+                lines = [
+                    (replace(line, agent_response=truncator.truncate(answer), error_cause=cost.error_cause), cost)
+                    for line, answer, cost in _split_result(
+                        [unanswered[slot] for slot in call.slots], call, reply, number
+                    )
+                ]
+                answer_log.add(_Answers(number, lines, reply.records), reply.failure, max_failures)
+            answer_log.write()
         except KeyboardInterrupt:
             interrupted = True
-    for lost, _ in (pair for each in backlog for pair in each.lines):
-        del answers[lost.key]  # answers of failed calls before Ctrl-C are asked again
+            answer_log.drop()
     turns = [
-        replace(line, agent_response=answers[line.key], error_cause=errors.get(line.key))
+        replace(line, agent_response=answers[line.key], error_cause=answer_log.errors.get(line.key))
         for line in unanswered.values()
         if line.key in answers
     ]
@@ -234,8 +264,8 @@ def _note_kept_answers() -> Iterator[None]:
 
 def _split_result(
     lines: Sequence[AnsweredTurn], call: Call, reply: CallResult, number: int
-) -> Iterator[tuple[str, RunLogLine]]:
-    """Yield an answer and its cost for each turn of a call."""
+) -> Iterator[tuple[AnsweredTurn, str, RunLogLine]]:
+    """Yield each turn of a call with its answer and its cost."""
     if reply.error is not None:
         log.error("batch %d recorded as %r: %s", number, I_DONT_KNOW, reply.error)
     size = len(lines)
@@ -247,7 +277,7 @@ def _split_result(
             log.error("%s, %s: %s", *line.key, error)
             answer = I_DONT_KNOW
         answer = well_formed(answer)  # the agent sees the same text in a resumed run
-        yield answer, RunLogLine(
+        yield line, answer, RunLogLine(
             *line.key, batch=number, turn=position, batch_size=size, seconds=each, batch_seconds=whole,
             error=error, image_note=note, reply_hits=reply.hits, reply_misses=reply.misses,
             cause=Unanswered.AGENT.value if error is not None else cause,
