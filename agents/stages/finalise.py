@@ -114,6 +114,8 @@ class Finalise(Stage):
         self, turn: Turn, signals: Mapping[str, float], context: Context
     ) -> tuple[str | None, bool]:
         """Return why the candidate is withheld, by the first rule that says so, and whether that rule is a fitted one."""
+        if not any(map(str.isalnum, turn.query)):
+            return "the question is empty", False
         if turn.candidate is None:
             return _explain_nothing(turn), False
         if refuses(turn.candidate.text):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import log
 
+import pytest
+
 from agents.record import CANDIDATE, Decision, Signal, StageRecord
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
@@ -54,3 +56,15 @@ def test_an_answer_that_is_given_is_its_candidate() -> None:
     assert answer == decision.candidate == "Gustave Eiffel"
     assert decision.direct is True
     assert decision.given and str(decision) == "answered"
+
+
+@pytest.mark.parametrize("query", ["", " ", "?", "...!", "\n", "\N{DOG FACE}"])
+@pytest.mark.parametrize("candidate", [HELD, None])
+def test_a_query_that_asks_nothing_is_not_answered(query: str, candidate: Candidate | None) -> None:
+    answer, decision, _ = finalise(FinaliseOptions(), query=query, question="Who is this?", candidate=candidate)
+    assert (answer, decision.reason, decision.ruled_out) == (IDK, "the question is empty", "the question is empty")
+
+
+@pytest.mark.parametrize("query", ["7", "Who", "\u8c01?", "\u0643\u0645\u061f"])
+def test_a_query_of_any_script_is_answered(query: str) -> None:
+    assert finalise(FinaliseOptions(), query=query, question=query, candidate=HELD)[0] == HELD.text
