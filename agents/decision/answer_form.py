@@ -7,7 +7,7 @@ from pydantic import Field
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.methods.knowledge_conflict import YES_OR_NO
 from agents.methods.number_forms import NUMBER_WORD
-from agents.methods.question_kinds import asks_name_of_shown, is_about_several
+from agents.methods.question_kinds import asks_name_of_shown, classify_question, is_about_several
 from agents.turn import Turn
 
 _OR = re.compile(r"\bor\b(?! (?:what|who|whom)\b)", re.IGNORECASE)  # "who or what" leaves no choice
@@ -51,6 +51,8 @@ _CARRIER = re.compile(r"\b(?:what|which|who) [^?]*?\bon (?:the|this|that) (?P<no
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
+_STATES = re.compile(rf"\d|\b{NUMBER_WORD}\b|(?<!\w)[\"'“‘«]|\bshows that\b", re.IGNORECASE)
+"""What a description says beyond what there is to see: a figure, quoted words, a statement."""
 
 
 class AnswerForm(Rule):
@@ -70,16 +72,23 @@ class AnswerForm(Rule):
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
         """Withhold an answer whose form does not fit the question."""
-        return find_misfit(turn.question, context.candidate.text, turn.entity_name) if self.options.form else None
+        if not self.options.form:
+            return None
+        draft = turn.draft.answer if context.sees and turn.draft is not None else ""
+        return find_misfit(turn.question, context.candidate.text, turn.entity_name, sees=context.sees, draft=draft)
 
 
-def find_misfit(question: str, answer: str, entity: str | None = None) -> str | None:
+def find_misfit(
+    question: str, answer: str, entity: str | None = None, *, sees: bool = False, draft: str = ""
+) -> str | None:
     """Say why an answer cannot answer a question, by its form alone; None if it may.
 
     Args:
         question: The standalone question.
         answer: An answer that is no refusal.
         entity: Name of what was recognised in the photo, if anything.
+        sees: Whether the model saw the photo, so that a description may answer what is asked of it.
+        draft: What a model that sees answered before anything was recognised: a name that it gives too is no echo.
     """
     if not _ASKS.match(question):
         return None
@@ -100,12 +109,19 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "the answer says no more than the question"
     if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
-    if _DESCRIBES.match(answer):
+    if _DESCRIBES.match(answer) and not (sees and _may_describe(question, answer)):
         return "the answer describes the photo"
     named = _list_words(entity or "") - _SMALL - question_words
-    if named and named == new_words and not _SCIENTIFIC.search(question) and not _CHOICE.search(question):
+    is_echo = bool(named) and named == new_words and not named <= _list_words(draft)
+    if is_echo and not _SCIENTIFIC.search(question) and not _CHOICE.search(question):
         return "the answer is the name of what was recognised"
     return None
+
+
+def _may_describe(question: str, answer: str) -> bool:
+    """Return whether a description of the photo may answer a question: one about what the photo shows, or by what it states."""
+    kind = classify_question(question)
+    return kind.text or kind.calculation or kind.visible or _STATES.search(answer) is not None
 
 
 def _names_time(answer: str, question: str, entity: str) -> bool:

@@ -27,6 +27,7 @@ class RuleContext:
         candidate: The answer that is decided on; it is no refusal.
         stages: Names of all stages of the preset.
         guarded: Whether an answer that follows orders in the evidence is withheld (``guard.injection`` of the preset).
+        sees: Whether the chat model saw the photo, so that an answer may rest on it alone.
         gated: Whether the preset has a fitted gate: signals that the gate weighs must not withhold an answer on their own then.
         signals: Values of the signals that are known of the candidate, by name.
     """
@@ -34,6 +35,7 @@ class RuleContext:
     candidate: Candidate
     stages: tuple[str, ...] = ()
     guarded: bool = True
+    sees: bool = False
     gated: bool = False
     signals: Mapping[str, float] = field(default_factory=dict)
 

@@ -68,6 +68,7 @@ _PLACE = (
     r"(?! the (?:front|back|reverse|obverse|inside|outside|other side) of\b)"
     r" (?:the|this|that|these|those|my|his|her|a|an)(?! \w+est\b) \w+)\b)"
 )
+_PLACED = "(?:attached|displayed|hung|laid|mounted|parked|perched|placed|planted|seated|stuck)"
 _ENDS = r"(?=\W*$|[,;.?!]| and\b)"
 _SOMEBODY = r"(?:he|she|they|(?:the|this|that) (?:[\w-]+ )?(?:man|woman|person|boy|girl|child|kid|guy|lady|player|people|men|women))"
 _NAMES_OF_SHOWN = (
@@ -78,8 +79,8 @@ _NAMES_OF_SHOWN = (
     # What is the tower behind the bridge? Who is the man on the left?
     rf"(?:what|which|who){_BE} the{_NOUN}{{1,4}}?{_PLACE}"
     rf"(?: (?!(?!build|paint|draw)\w+ing\b)[\w-]+){{0,2}}?(?: of [^?.!,;]*)?{_PLACE}?{_ENDS}",
-    # What building is in front of me? Which insect is sitting on the leaf?
-    rf"(?:what|which|who){_NOUN}{{0,3}}?{_BE}(?: (?:shown|pictured|depicted|portrayed|visible|seen|being \w+|\w+ing))?{_PLACE}",
+    # What building is in front of me? Which insect is sitting on the leaf? What car is parked next to the tree?
+    rf"(?:what|which|who){_NOUN}{{0,3}}?{_BE}(?: (?:shown|pictured|depicted|portrayed|visible|seen|{_PLACED}|being \w+|\w+ing))?{_PLACE}",
     # Which painting is shown?
     rf"(?:what|which|who){_NOUN}{{0,3}}?{_BE} (?:shown|pictured|depicted|portrayed|being \w+){_ENDS}",
     # What bird can be seen? Which tower do we see?

@@ -120,8 +120,14 @@ class Finalise(Stage):
             return _explain_nothing(turn), False
         if refuses(turn.candidate.text):
             return "the model does not know", False
-        gated = self.options.gate is not None
-        about = RuleContext(turn.candidate, context.stages, context.guarded, gated, signals)
+        about = RuleContext(
+            turn.candidate,
+            context.stages,
+            guarded=context.guarded,
+            sees=context.models.sees and turn.image is not None,
+            gated=self.options.gate is not None,
+            signals=signals,
+        )
         for rule in self.rules:
             if reason := rule.reason(turn, about):
                 return reason, rule.fitted

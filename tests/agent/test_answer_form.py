@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.decision.answer_form import find_misfit
-from agents.profiles.profile import ROOT
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import ROOT, Profile
+from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
-from agents.turn import IDK, Candidate
+from agents.turn import IDK, Candidate, Draft
 from tests.agent.scripted import context, run, turn
 
 
@@ -120,6 +125,7 @@ def test_an_answer_that_may_be_right_is_none(question: str, answer: str, entity:
         "What is the common name of this plant?", "Which species does this bird belong to?", "Which book is on the table?",
         "What is the tall building on the left?", "What is the tower behind the bridge?", "What's the fruit in the bowl?",
         "Which insect is sitting on the leaf?", "What instrument is the man playing?", "What tool am I holding?", "Where is this?",
+        "Which bird is perched on the branch?", "What car is parked next to the tree?", "What painting is hung on the wall?",
         "Which painting is shown, and who made it?", "Which game is being played?", "What do you see in this picture?",
     ],
 )  # fmt: skip
@@ -137,11 +143,70 @@ def test_the_name_answers_what_asks_for_it(question: str) -> None:
         "Where is this from?", "Where is this tower?", "What is the height of the tower on the left?", "Which metal is in this coin?",
         "What is the tallest mountain on this island?", "What can be seen from the top of this tower?", "What species does this bird eat?",
         "What is the title of the song that this band is known for?", "What is the bird on the left eating?", "What does it represent?",
+        "Which company makes the car parked next to the tree?", "Who owns the car parked next to the tree?",
         "What is on the back of this coin?", "Who or what is on the front of the coin on the right?", "What is there to see?",
     ],
 )  # fmt: skip
 def test_the_name_does_not_answer_what_asks_for_something_else(question: str) -> None:
     assert find_misfit(question, "Blue Marble", "Blue Marble") is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What does the sign say?", 'The photo shows a sign that reads "Stop".'),
+        ("What is written on this bottle?", "The photo shows the words Extra Virgin on the bottle."),
+        ("How many people are in the picture?", "The image shows three people."),
+        ("What do these prices come to altogether?", "The image shows a total of ten dollars."),
+        ("What's the price of this?", "The image shows a price of $3.99."),
+        ("What is the motto of this club?", "The picture shows ‘Per aspera ad astra’ below the crest."),
+        ("Where does this bus go?", "The photo shows that the bus goes to Leeds."),
+    ],
+)
+def test_a_description_may_be_the_answer_of_a_model_that_sees(question: str, answer: str) -> None:
+    assert find_misfit(question, answer, sees=True) is None
+    assert find_misfit(question, answer) == "the answer describes the photo"
+
+
+def test_a_model_that_sees_does_not_answer_a_fact_of_the_world_by_a_description() -> None:
+    assert (
+        find_misfit("Who operates this?", "The photo shows a rain gauge.", sees=True)
+        == "the answer describes the photo"
+    )
+
+
+def test_a_name_that_the_draft_gives_too_is_no_echo() -> None:
+    question, answer, entity = "Which sport is this equipment for?", "This equipment is for Cricket.", "Cricket"
+    assert find_misfit(question, answer, entity, sees=True, draft="It is for cricket") is None
+    for draft in ("", "I don't know", "Rugby"):
+        assert find_misfit(question, answer, entity, sees=True, draft=draft) is not None
+
+
+@pytest.mark.parametrize(
+    ("sees", "with_photo", "given"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+@pytest.mark.parametrize(
+    ("question", "fields"),
+    [
+        ("What does the sign say?", {"candidate": Candidate("The photo shows the word Stop.", 0.9)}),
+        (
+            "Which sport is this equipment for?",
+            {
+                "candidate": Candidate("Cricket", 0.9),
+                "entity": Entity("Cricket", {}),
+                "draft": Draft((), None, "Cricket"),
+            },
+        ),
+    ],
+)
+def test_only_a_model_that_saw_the_photo_is_trusted_with_it(
+    question: str, fields: dict[str, Any], sees: bool, with_photo: bool, given: bool
+) -> None:
+    dialog_turn = turn(question, (64, 48) if with_photo else None, **fields)
+    parts = context(settings_from({"stages": ("finalise",), "finalise": FinaliseOptions(form=True)}))
+    models = ModelSet(Profile(name="scripted", models={}, sees=sees), Path("unused"))
+    run(Finalise, [dialog_turn], replace(parts, models=models))
+    assert (dialog_turn.answer != IDK) == given
 
 
 def test_no_right_answer_of_the_labelled_ones_is_a_misfit() -> None:
