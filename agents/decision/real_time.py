@@ -3,17 +3,23 @@
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.methods.question_kinds import is_time_independent
 from agents.turn import Turn
 
 
 class RealTime(Rule):
-    """Questions that the stage ``route`` flags as being about the present are not answered."""
+    """Questions that the stage ``route`` flags as being about the present are not answered, unless what the photo shows is enough."""
 
     class Options(RuleOptions):
         abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
 
     options: Options
 
-    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
-        """Withhold any answer to such a question."""
-        return "the question is about the present moment" if self.options.abstain_real_time and turn.real_time else None
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold any answer to such a question, except what a model that sees can tell at any moment."""
+        if not self.options.abstain_real_time or not turn.real_time:
+            return None
+        needs_photo_alone = turn.look is not None and turn.look.needs == "picture"
+        if context.sees and (needs_photo_alone or is_time_independent(turn.question)):
+            return None
+        return "the question is about the present moment"

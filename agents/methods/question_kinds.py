@@ -121,6 +121,31 @@ _NOW = re.compile(
     re.IGNORECASE,
 )
 
+_ASKS_WHETHER = re.compile(r"\band (?:is|are|do|does|did|can|could|has|have|will|would)\b", re.IGNORECASE)
+_MOMENT = re.compile(
+    r",? \b(?:right now|now|today|nowadays|these days|currently|presently|still|at (?:the|this) (?:very )?moment|at present)\b",
+    re.IGNORECASE,
+)
+_SHOWN = r"(?:this|that|these|those)"
+_VARIETY = r"(?:kind|type|sort|breed|species|brand|make|model|make and model|variety)"
+_TIME_INDEPENDENT = re.compile(  # without its moment
+    r"\W*(?:"
+    # What am I looking at? Which bird are we looking at?
+    rf"(?:what|which){_NOUN}{{0,3}} (?:am i|are we) looking at{_PLACE}?"
+    # What is this? Who is that on the left?
+    rf"|(?:what|who){_BE} {_SHOWN}{_PLACE}?"
+    # What is the name of this bird? What is the make of the car in front of me?
+    rf"|what{_BE} the (?:(?:name|title|{_VARIETY}) of {_SHOWN}{_NOUN}{{0,3}}{_PLACE}?|{_VARIETY} of (?:the|my){_NOUN}{{1,3}}{_PLACE})"
+    # What kind of bird is that? Which model is the car on the left?
+    rf"|(?:what|which) {_VARIETY}(?: of{_NOUN}{{1,3}})?{_BE} (?:{_SHOWN}{_NOUN}{{0,3}}{_PLACE}?|(?:the|my){_NOUN}{{1,3}}{_PLACE})"
+    # What is this building used as?
+    rf"|what{_BE} (?:it|(?:the|{_SHOWN}){_NOUN}{{0,3}}) used (?:as|for)"
+    # Is this species alive?
+    rf"|(?:is|are|does|do) {_SHOWN} (?:species|breeds?) (?:alive|living|around|exist|extinct|extant)"
+    r")\W*",
+    re.IGNORECASE,
+)
+
 _CLAUSE = re.compile(
     r"(?:\band|[;?])\s+(?:(?:also|then|please|can you|could you|tell me|explain)\s+)*"
     r"(?P<clause>(?:who|whose|where|when|why|how|what|which)\b[^;.?!]*)",
@@ -199,6 +224,17 @@ def asks_name_of_shown(question: str) -> bool:
     """
     plain = question.replace("\u2019", "'")
     return _RECOGNITION.search(plain) is not None or _NAME_OF_SHOWN.match(plain) is not None
+
+
+def is_time_independent(question: str) -> bool:
+    """Return whether a question names a moment but asks only for what changes slowly, if at all.
+
+    That is what the photo shows, the name of it, the use of a thing, or whether a species survives.
+    """
+    kind = classify_question(question)
+    if (kind.text or kind.visible) and not (kind.open_world or _ASKS_WHETHER.search(question)):
+        return True
+    return _TIME_INDEPENDENT.fullmatch(_MOMENT.sub("", question.replace("\u2019", "'"))) is not None
 
 
 def _asks_more(question: str) -> bool:

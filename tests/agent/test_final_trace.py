@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log
+from pathlib import Path
 
 import pytest
 
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.record import CANDIDATE, Decision, Signal, StageRecord
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
-from agents.turn import IDK, Candidate, Evidence
+from agents.turn import IDK, Candidate, Evidence, Look
 from tests.agent.scripted import context, run, turn
 
 
@@ -68,3 +71,27 @@ def test_a_query_that_asks_nothing_is_not_answered(query: str, candidate: Candid
 @pytest.mark.parametrize("query", ["7", "Who", "\u8c01?", "\u0643\u0645\u061f"])
 def test_a_query_of_any_script_is_answered(query: str) -> None:
     assert finalise(FinaliseOptions(), query=query, question=query, candidate=HELD)[0] == HELD.text
+
+
+PRICE = "What does this cost right now?"
+
+
+@pytest.mark.parametrize(
+    ("question", "look", "sees", "is_given"),
+    [
+        (PRICE, Look("picture"), True, True),
+        (PRICE, Look("picture"), False, False),
+        (PRICE, Look("both"), True, False),
+        (PRICE, None, True, False),
+        ("What am I looking at right now?", Look("entity"), True, True),
+        ("What am I looking at right now?", None, False, False),
+    ],
+)
+def test_a_model_that_sees_tells_at_any_moment_what_the_photo_shows(
+    question: str, look: Look | None, sees: bool, is_given: bool
+) -> None:
+    dialog_turn = turn(question, look=look, real_time=True, candidate=HELD)
+    parts = context(settings_from({"stages": ("finalise",), "finalise": {"abstain_real_time": True}}))
+    models = ModelSet(Profile(name="scripted", models={}, sees=sees), Path("unused"))
+    run(Finalise, [dialog_turn], replace(parts, models=models))
+    assert (dialog_turn.answer != IDK) == is_given

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.methods.object_phrases import extract_object_phrases, find_position
-from agents.methods.question_kinds import classify_question
+from agents.methods.question_kinds import classify_question, is_time_independent
 from agents.methods.references import resolve
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
@@ -169,6 +169,37 @@ def test_the_present_is_asked_for(question: str) -> None:
 )  # fmt: skip
 def test_a_name_with_a_time_in_it_is_not_the_present(question: str) -> None:
     assert not classify_question(question).now
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What am I looking at right now?", "What is this right now?", "Who is that on the left now?", "What is he holding right now?",
+        "What is the make of the car in front of me right now?", "What is the name of this bird, currently?",
+        "What does this sign say now?", "What kind of bird is that on the branch right now?",
+        "Which model is the car on the left, at the moment?",
+        "What is this building currently used as?", "What\u2019s this tower used for today?", "Is this species still alive today?",
+    ],
+)  # fmt: skip
+def test_what_is_shown_does_not_depend_on_the_present(question: str) -> None:
+    assert classify_question(question).now and is_time_independent(question)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is this worth now?", "What is this stock trading at right now?", "What is this company's current price?",
+        "What does this cost today?", "What is the weather here right now?", "Who is the mayor here now?",
+        "Who is the king of this country now?", "What time is it right now?", "What day is it today?", "What is the score at the moment?",
+        "Is this museum open now?", "Which team is at the top right now?", "What is the name of the president now?",
+        "What is the latest model of this car?", "What brand is the market leader now?", "What is this, and what does it cost now?",
+        "What is this building used for and is it open now?", "What does this sign say, and is it open now?", "Is he still alive?",
+        "Where is this ship now?", "What is the newest breed of dog?", "Who is the current owner of this building?",
+        "How many people are visiting it right now?", "Who was this yesterday?",
+    ],
+)  # fmt: skip
+def test_what_changes_depends_on_the_present(question: str) -> None:
+    assert not is_time_independent(question)
 
 
 @pytest.mark.parametrize("question", KEEP_THE_PHOTO)
