@@ -9,6 +9,7 @@ mean and least token probabilities, from which ``finalise`` and the gate decide.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
@@ -19,6 +20,7 @@ from pydantic import Field
 
 from agents.methods.token_probabilities import compute_yes_probability, summarise_probabilities
 from agents.models.base import ChatModel, ChatReply, ChatRequest
+from agents.models.chat.transformers_chat import TransformersChat
 from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
@@ -88,9 +90,8 @@ class NoiseOptions(BenchmarkOptions):
     questions: int = Field(16, gt=0, description="questions of the split")
 
 
-def _measure(options: NoiseOptions) -> int:
-    from agents.models.chat.transformers_chat import TransformersChat
-
+def record_requests(options: NoiseOptions) -> tuple[str, list[Asked]]:
+    """Return the name of the rounded model, and what it was asked with its replies."""
     config = RunConfig.read(options.preset, PROFILE, cache=options.cache)
     models = config.models()
     recording = RecordingChat(models.chat())
@@ -101,16 +102,22 @@ def _measure(options: NoiseOptions) -> int:
     mini = PreparedSet(options.split, options.cache)
     stages = Pipeline(config.settings, ModelsBy(give), SearchGateway(mini.search()), config.prompts)
     stages.run([make_turn(each) for each in islice(mini.turns(kinds=("single-turn",)), options.questions)])
-    requests = [request for request, _ in recording.asked]
-    exact = TransformersChat.load(dtype="float32", cache=options.cache).chat(requests)
-    rounded = [reply for _, reply in recording.asked]
+    return recording.name, recording.asked
+
+
+def _measure(options: NoiseOptions) -> int:
+    name, asked = record_requests(options)
+    gc.collect()  # both models at once do not fit into 16 GB
+    exact_model = TransformersChat.load(dtype="float32", cache=options.cache)
+    exact = [reply for request, _ in asked for reply in exact_model.chat([request])]
+    rounded = [reply for _, reply in asked]
     equal = sum(one.text == other.text for one, other in zip(exact, rounded, strict=True))
     console = make_console()
-    title = f"{options.preset}, {options.questions} questions, {models.chat().name}: differences to float32"
+    title = f"{options.preset}, {options.questions} questions, {name}: differences to float32"
     console.print(
         build_table(title, ("probability", "pairs", "mean", "largest"), build_rows(compare_replies(exact, rounded)))
     )
-    console.print(f"{equal} of {len(requests)} replies are equal", highlight=False)
+    console.print(f"{equal} of {len(asked)} replies are equal", highlight=False)
     return 0
 
 
