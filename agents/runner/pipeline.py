@@ -30,6 +30,7 @@ Watch = Callable[[str], None]
 """Told before each stage what it does, in plain words."""
 
 _SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
+_ONE_SENTENCE = 52  # tokens, as in prompts/answer_with_evidence.j2: of so short a reply nothing can be spared
 _PASSING_ON = (ObservedModels.__module__,)
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
 _MARGIN_OF_CALL = MAX_MARGIN / (1 - MAX_MARGIN)  # of the seconds up to the deadline: the largest margin behind it
@@ -202,7 +203,7 @@ class Pipeline:
             gathering=tuple(each for each in earlier if each.gathers),
         )
         if own.short:
-            own = dataclasses.replace(own, shorten=lambda tokens: max(1, math.ceil(_SHORT_REPLIES * tokens)))
+            own = dataclasses.replace(own, shorten=shorten_reply)
         if self.observes:
             own = dataclasses.replace(
                 own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
@@ -220,6 +221,11 @@ class Pipeline:
                 stage.name,
                 ", ".join(sorted(new)),
             )
+
+
+def shorten_reply(tokens: int) -> int:
+    """Halve the limit of tokens of a reply, but leave one sentence whole: half of an only sentence is no answer."""
+    return max(min(tokens, _ONE_SENTENCE), math.ceil(_SHORT_REPLIES * tokens))
 
 
 @dataclasses.dataclass(frozen=True)

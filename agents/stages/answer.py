@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pydantic import Field
 
@@ -54,8 +53,6 @@ class Answer(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate``."""
         with_evidence, without = (Ask(name, ANSWER) for name in self._prompts(short=context.short))
-        if context.short and self.options.direct_when_short:
-            context = replace(context, shorten=None)  # nothing of these replies can be spared
         unanswered = [turn for turn in turns if turn.candidate is None]
         for turn in unanswered:
             if turn.route != "direct":

@@ -26,13 +26,16 @@ from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
+from agents.stages.draft import DraftStage
+from agents.stages.isolated_answers import IsolatedAnswers
 from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.rerank import Rerank
+from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Deadline
 from agents.time_limits.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.time_limits.worker import EscapedError, HungError, Worker, where
-from agents.turn import Evidence, Turn
+from agents.turn import Candidate, Evidence, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, build_pipeline, context, run, turn
 from tests.support.fault_plan import Plan as FaultPlan
 from tests.support.hostile_files import Panic
@@ -379,14 +382,33 @@ def test_with_less_time_fewer_pairs_are_scored(stage: type[Stage], preset: str) 
 def test_with_less_time_replies_are_half_as_long_and_searches_fewer() -> None:
     chat = ScriptedChat(lambda _: "a tower")
     parts = context(load_settings("best", "gpu"), chat=chat)
-    pipeline = build_pipeline(parts, ParametricAnswer, Answer)
+    pipeline = build_pipeline(parts, DraftStage)
     pipeline.run([turn("What?")])
-    pipeline.run([turn("What?")], Deadline(2.5))  # of which the answer's least is kept; 2 are wanted
-    assert chat.requests[2].max_tokens == math.ceil(0.5 * chat.requests[0].max_tokens)
+    pipeline.run([turn("What?")], Deadline(2.5))  # 4 s are wanted
+    whole, reduced = chat.requests
+    assert reduced.max_tokens == math.ceil(0.5 * whole.max_tokens)
     question_turn = turn("How high?", queries=("a", "b", "c"))
     searched = ScriptedPipeline({}, {})
     run(WebSearch, [question_turn], short(context(load_settings("best", "gpu"), searched)))
     assert len(searched.queries) == 1
+
+
+@pytest.mark.parametrize("stage", [Answer, ParametricAnswer, IsolatedAnswers, Verify], ids=lambda stage: stage.name)
+def test_with_less_time_a_reply_of_one_sentence_keeps_all_its_tokens(stage: type[Stage]) -> None:
+    """Half of the only sentence is no answer: it would be dropped, and the time of the turn lost."""
+    chat = ScriptedChat(lambda _: "a tower")
+    pipeline = build_pipeline(context(load_settings("best", "gpu"), chat=chat), stage)
+    shown = (Evidence("It is 330 m high.", "kg", "Tower"), Evidence("It is high.", "web", "Towers", "a.org"))
+    candidate = None if stage is Answer else Candidate("330 m.", None)
+
+    def ask(deadline: Deadline) -> list[int]:
+        chat.requests.clear()
+        [record] = pipeline.run([turn("How high?", shown=shown, candidate=candidate)], deadline)[0].records
+        assert (record.status == "reduced") == (deadline is not NO_DEADLINE)
+        return [request.max_tokens for request in chat.requests]
+
+    whole = ask(NO_DEADLINE)
+    assert whole and ask(Deadline(1.5)) == whole  # 2 s are wanted
 
 
 def test_what_a_stage_that_woke_up_late_writes_is_lost() -> None:
