@@ -7,7 +7,7 @@ from agents.asking.ask import Ask
 from agents.asking.readers.fields import truths_at
 from agents.methods.question_kinds import classify_question, is_about_packaged
 from agents.stage import Context, Stage, StageOptions
-from agents.turn import Tools, Turn
+from agents.turn import Needs, Tools, Turn
 
 ASK = Ask("tool_router", truths_at("need_image_search", "need_text_search"))
 
@@ -47,8 +47,7 @@ class ToolRouter(Stage):
             if turn.route == "rag":
                 turn.tools = rule_tools(turn, self.options)
             else:
-                look = turn.look if self.options.by == "look" and turn.needs_image else None
-                unsure = look is not None and look.needs in ("entity", "both")
+                unsure = turn.needs_image and read_needs(turn, self.options) in ("entity", "both")
                 verified = turn.route == "verify"
                 turn.tools = Tools(image=verified and unsure, text=verified)
         if self.options.by == "model" and not context.short:
@@ -64,6 +63,17 @@ class ToolRouter(Stage):
             turn.note(image_search=turn.tools.image, text_search=turn.tools.text)
 
 
+def read_needs(turn: Turn, options: ToolRouter.Options) -> Needs | None:
+    """Return what the first look says that a question needs; None if none decides.
+
+    A thing in the photo that the look says it knows, but gives no name, still has to be found out.
+    """
+    look = turn.look
+    if options.by != "look" or look is None:
+        return None
+    return "both" if look.needs == "web" and look.name is None and turn.needs_image else look.needs
+
+
 def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     """Decide by the rules 1 to 4 of the paper's prompt, without a model.
 
@@ -75,7 +85,7 @@ def rule_tools(turn: Turn, options: ToolRouter.Options) -> Tools:
     from it, or the question would not be here.
     """
     kind = classify_question(turn.question)
-    needs = turn.look.needs if options.by == "look" and turn.look is not None else None
+    needs = read_needs(turn, options)
     read = (kind.text or kind.calculation) and not kind.open_world
     if read and needs in (None, "picture"):
         return Tools(image=False, text=False)

@@ -183,6 +183,17 @@ def test_route_and_tools_follow_from_the_look(
     assert (dialog_turn.route, dialog_turn.tools) == (route, tools)
 
 
+@pytest.mark.parametrize(("answer", "route"), [("I don't know", "rag"), ("It is a red kite.", "verify")])
+def test_a_look_that_claims_to_know_the_thing_without_a_name_does_not_switch_image_search_off(
+    answer: str, route: str
+) -> None:
+    nameless = route_turn("What kind of bird is this?", Look("web", "bird"), Draft((), None, answer))
+    assert (nameless.route, nameless.tools) == (route, Tools(True, True))
+    words = turn("When was Tesla founded?", look=Look("web"), needs_image=False)
+    run_stages([words], context(settings()), RouteStage, ToolRouter)
+    assert words.tools == Tools(False, True)
+
+
 def test_the_detector_is_told_the_object_that_was_seen() -> None:
     dialog_turn = route_turn("Who built the thing on the left?", replace(LOOK, needs="both"), None)
     assert (dialog_turn.target.phrase, dialog_turn.target.position) == ("red car", "left")
