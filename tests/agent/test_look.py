@@ -60,9 +60,29 @@ def test_a_look_is_read_from_its_reply() -> None:
     assert read(LOOK_FORM, reply(queries=["one ;", "two", "three"])).value.look.queries == ("one", "two")
 
 
-@pytest.mark.parametrize("name", ["", "unknown", "cannot determine the model", None, 7])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "-", "?", "unknown", "Unknown.", "None", "null", "n/a", "N/A", "not known", "Not visible", "not sure", "not a landmark",
+        "none visible", "unidentified", "Unclear", "an unknown bird", "Unknown car model", "Unknown Brand", "brand unknown",
+        "the name is unknown", "It is unclear, perhaps a Nissan", "unknown (perhaps a Nissan)", "cannot determine the model",
+        "I don't know", "I do not recognise it", "the model is not visible", None, 7,
+    ],
+)  # fmt: skip
 def test_a_name_that_is_not_known_is_none(name: object) -> None:
     assert read(LOOK_FORM, reply(name=name)).value.look.name is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Not Without My Daughter", "The Unknown Soldier", "Unknown Pleasures", "Tomb of the Unknown Soldier", "None Shall Pass",
+        "And Then There Were None", "A Complete Unknown", "Nothing", "No Name Ketchup", "NOT WITHOUT MY DAUGHTER", "Dr. Pepper",
+        "The Unknown", "Untitled", "tomb of the unknown soldier",
+    ],
+)  # fmt: skip
+def test_a_name_may_hold_the_words_that_say_unknown(name: str) -> None:
+    assert read(LOOK_FORM, reply(name=name)).value.look.name == name
 
 
 def test_what_a_broken_reply_still_says_is_kept() -> None:

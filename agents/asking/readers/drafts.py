@@ -19,9 +19,17 @@ _OBJECT = re.compile(
     re.IGNORECASE,
 )
 _NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
-_UNKNOWN = re.compile(
+_CANNOT_TELL = re.compile(
     r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
-    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b",
+    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)",
+    re.IGNORECASE,
+)
+_UNKNOWN = re.compile(rf"{_CANNOT_TELL.pattern}|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b", re.IGNORECASE)
+# What follows in lower case, or says what a name is of, continues no title ("The Unknown Soldier", "Not Without My Daughter").
+_NO_NAME = re.compile(
+    r"(?:.*\b(?:is|are|was) )?(?:an? )?(?:unknown|unidentified|unclear|not|none)(?-i:(?: [a-z]+)*)"
+    r"|unknown (?:brand|make|model|name|species|title)"
+    r"|(?:\w+ ){1,2}(?-i:unknown|unidentified|unclear)",
     re.IGNORECASE,
 )
 
@@ -46,19 +54,27 @@ def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
 def _object_name(text: str) -> str | None:
     """Return the object that the first step names, or None if the step says that it cannot."""
     named = _OBJECT.search(text.replace("*", ""))
-    return None if named is None else extract_name(named.group("name"))
+    sentence = "" if named is None else _first_sentence(named.group("name"))
+    return None if _UNKNOWN.search(sentence) else _cut_name(sentence) or None
 
 
 def extract_name(text: str) -> str | None:
-    """Extract the name from what a model says, without the words that follow it.
+    """Extract the name from a field for a name alone, without the words that follow it.
 
     Returns:
-        None if the model says that it knows no name.
+        None if the field says that no name is known; a name may hold such words.
     """
-    sentence = next(iter(sentencex.segment("en", text)), "")  # "Dr. Pepper" ends no sentence
-    if _UNKNOWN.search(sentence):
-        return None
-    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME] or None
+    sentence = _first_sentence(text)
+    name = _cut_name(sentence)
+    return None if _CANNOT_TELL.search(sentence) or refuses(name) or _NO_NAME.fullmatch(name) else name
+
+
+def _first_sentence(text: str) -> str:
+    return next(iter(sentencex.segment("en", text)), "")  # "Dr. Pepper" ends no sentence
+
+
+def _cut_name(sentence: str) -> str:
+    return one_line(_NAME_END.split(sentence)[0]).rstrip(".")[:_MAX_NAME]
 
 
 def _is_whole(draft: Draft, _: ChatReply) -> bool:
