@@ -44,7 +44,7 @@ class WebHit:
     """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query.
 
     ``page_text`` is the whole page if the result (``page_content``) or the page cache has it; empty for a page that shows no text without
-    its scripts. ``page_snippet`` is the part that was found.
+    its scripts. ``page_snippet`` is the part that was found; empty if the result has the whole page alone.
     """
 
     index: str
@@ -128,14 +128,16 @@ def _entity(value: Any) -> Entity | None:
 
 
 def _web_hit(value: Mapping[str, Any]) -> WebHit:
-    page = value.get("page_content")
+    content = value.get("page_content")
+    page = content if isinstance(content, str) and content.strip() else None
+    read_snippet = _text if page is None else _text_or_nothing  # one of both has to be there
     return WebHit(
         index=str(value["index"]),
         score=_score(value),
         page_name=_text_or_nothing(value, "page_name")[:MAX_NAME],
-        page_snippet=_text(value, "page_snippet")[:MAX_SNIPPET],
+        page_snippet=read_snippet(value, "page_snippet")[:MAX_SNIPPET],
         page_url=_text_or_nothing(value, "page_url"),
-        page_text=page if isinstance(page, str) and page.strip() else None,
+        page_text=page,
     )
 
 

@@ -74,18 +74,19 @@ def test_two_snippets_of_a_page_are_one_page_and_two_snippets(pages: str, texts:
     assert [hit.page_text is None for hit in sample_turn.web_hits] == [pages == "snippets"] * len(texts)
 
 
-def test_pages_without_addresses_are_as_many_as_there_are() -> None:
+@pytest.mark.parametrize(("key", "attribute"), [("page_snippet", "page_snippet"), ("page_content", "page_text")])
+def test_pages_without_addresses_are_as_many_as_there_are(key: str, attribute: str) -> None:
     class Nameless(ScriptedPipeline):
         def __call__(self, query: str, k: int = 5) -> list[dict[str, object]]:
             texts = ("tower a", "tower b", "tower a")
             return [
-                {"index": n, "score": 0.5, "page_name": None, "page_url": None, "page_snippet": text}
+                {"index": n, "score": 0.5, "page_name": None, "page_url": None, key: text}
                 for n, text in enumerate(texts)
             ]
 
     sample_turn = turn("x", queries=("a",))
     run(WebSearch, [sample_turn], context(settings(), Nameless({}, {})))
-    assert [hit.page_snippet for hit in sample_turn.web_hits] == ["tower a", "tower b"]
+    assert [getattr(hit, attribute) for hit in sample_turn.web_hits] == ["tower a", "tower b"]
 
 
 def test_a_page_without_what_was_found_is_read_from_its_beginning() -> None:

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.evidence.chunks import chunk_page
 from agents.search.gateway import SearchGateway
 from agents.search.hits import MAX_NAME, MAX_SNIPPET, ImageHit, Results, WebHit, image_results, web_results
 from agents.search.retrieved import safe_page, safe_picture
@@ -403,6 +404,22 @@ def test_a_page_without_name_or_address_is_still_read(nothing: dict[str, Any]) -
     assert (hit.page_name, hit.page_url) == (page["page_name"] or "", page["page_url"] or "")
     without = {key: value for key, value in page.items() if key not in nothing}
     assert web_results([without]).hits == (hit,)
+
+
+@pytest.mark.parametrize("nothing", [{}, {"page_snippet": None}, {"page_snippet": ""}], ids=str)
+def test_a_page_without_a_snippet_is_read_from_its_whole_text(nothing: dict[str, Any]) -> None:
+    text = "The tower is repainted every seven years."
+    page = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_url": "u", "page_content": text, **nothing}
+    [results] = SearchGateway(lambda query, k: [page], each_page=safe_page).search_web(["a"], 3)
+    [hit] = results.hits
+    assert (hit.page_snippet, hit.page_text, results.notes) == ("", text, ())
+    assert [chunk.text for chunk in chunk_page(hit, lambda text: [text])] == [text]
+
+
+def test_a_page_of_which_nothing_can_be_read_is_dropped() -> None:
+    page = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_url": "u", "page_content": " "}
+    for broken in (page, {**page, "page_snippet": 7, "page_content": "text"}):
+        assert (web_results([broken]).hits, len(web_results([broken]).notes)) == ((), 1)
 
 
 def test_results_that_number_their_own_hits_are_not_mixed_up() -> None:
