@@ -43,6 +43,8 @@ class LookFirst(Stage):
     options: Options
     fills = ("look", "summary", "draft")
     doing = "looking at the photo"
+    # The draft comes after the queries, though half a reply then lacks it. Before them it would lead what is searched for, and evidence
+    # that was searched for by a guess cannot confirm it.
     when_short = "half the tokens of its reply: object, name, needs and a query come first; rules alone below 4 s"
     seconds_to_ask = 4.0  # with less, even half a reply would take the time of the searches
     picture_notes = frozenset({"text", "object", "name", "queries"})
