@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import sentencex
 
-from agents.texts.text import FIGURE, without_controls
+from agents.texts.text import CHARACTERS_A_TOKEN, FIGURE, cut_words, without_controls
 from agents.turn import CitedSentence, DroppedCitation
 
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
@@ -22,7 +22,7 @@ _WORD = re.compile(r"\w")
 _WAITING = re.compile(r"\b(?:is|was|are|were|by|the|an?)$", re.IGNORECASE)  # something has to follow
 _LONGEST_WAITING = 4
 _END = re.compile(r"[^\S\n]{0,40}(?:[.!?]|\n|$)")
-_MARKER_CHARACTERS = 9  # "[", "1" and "]" are a token each, and a token is taken for three characters (text.cut_words)
+_MARKER_CHARACTERS = 3 * CHARACTERS_A_TOKEN  # "[", "1" and "]" are a token each
 
 
 def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
@@ -178,18 +178,16 @@ def add_markers(sentence: CitedSentence) -> str:
 def join_sentences(sentences: Sequence[CitedSentence], tokens: int, *, markers: bool) -> str:
     """Join the first whole sentences that fit into about ``tokens`` tokens.
 
-    The first sentence is cut if it is too long by itself. A token counts as 3 characters, a marker as 3 tokens.
+    The first sentence is cut if it is too long by itself. A token counts as ``CHARACTERS_A_TOKEN``, a marker as 3 tokens.
     """
-    remaining = 3 * tokens
+    remaining = CHARACTERS_A_TOKEN * tokens
     parts: list[str] = []
     for sentence in sentences:
         cited = sentence.citations if markers else ()
         room = remaining - _MARKER_CHARACTERS * len(cited) - bool(parts)
         if len(sentence.text) > room:
             if not parts:
-                cut = sentence.text[: max(room, 0)]
-                text = cut[: cut.rfind(" ")] if " " in cut else cut
-                parts.append(add_markers(CitedSentence(text, cited)))
+                parts.append(add_markers(CitedSentence(cut_words(sentence.text, max(room, 0)), cited)))
             break
         parts.append(add_markers(CitedSentence(sentence.text, cited)))
         remaining = room - len(sentence.text)

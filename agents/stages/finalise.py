@@ -21,7 +21,7 @@ from agents.methods.citations import join_sentences
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
-from agents.texts.text import cut_words, one_line
+from agents.texts.text import cut_to_tokens, one_line
 from agents.turn import Candidate, Turn
 from agents.unanswered import WORDS, find_cause
 
@@ -141,7 +141,7 @@ class Finalise(Stage):
         tokens = context.limits.answer_tokens
         if turn.cited is not None:
             return join_sentences(turn.cited, tokens, markers=self.options.cite)
-        return cut_words(one_line(candidate.text), tokens)
+        return cut_to_tokens(one_line(candidate.text), tokens)
 
 
 def _explain_nothing(turn: Turn) -> str:

@@ -3,7 +3,7 @@ from collections.abc import Sequence
 from agents.asking.ask import Ask
 from agents.asking.readers.lines import SENTENCE
 from agents.stage import Context, Stage
-from agents.texts.text import cut_words
+from agents.texts.text import CHARACTERS_A_TOKEN, cut_words
 from agents.turn import Turn, select_with_image
 
 ASK = Ask("image_summary", SENTENCE)
@@ -24,7 +24,7 @@ class Summarise(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``summary``."""
         concerned = [turn for turn, _ in select_with_image(turns) if turn.tools.image or turn.tools.text]
-        limit = context.prompts[ASK.prompt].settings.max_tokens
+        limit = CHARACTERS_A_TOKEN * context.prompts[ASK.prompt].settings.max_tokens
         for turn, answer in context.ask_each(ASK, concerned):
             turn.summary = cut_words(answer.value, limit)
             turn.note(summary=turn.summary)

@@ -693,8 +693,18 @@ def test_a_gate_takes_the_place_of_the_verifiers_rule() -> None:
 def test_a_long_answer_is_cut_at_a_word() -> None:
     dialog_turn = turn("a", candidate=Candidate("word " * 200, 0.9))
     run(Finalise, [dialog_turn], context(settings()))
-    assert len(dialog_turn.answer) <= 225
-    assert dialog_turn.answer.endswith("word")
+    assert dialog_turn.answer == " ".join(["word"] * 74)
+
+
+def test_a_sentence_that_fits_into_the_evaluators_limit_is_given_whole() -> None:
+    """It has 234 characters and 51 tokens, and its answer at the end."""
+    sentence = (
+        "The six countries that border the Black Sea, which the ship in the photo crosses, are Bulgaria, Romania, Ukraine, Russia, Georgia "
+        "and Turkey, and of these the one with by far the longest coastline along that sea is, of course, Turkey."
+    )
+    dialog_turn = turn("a", candidate=Candidate(sentence, 0.9))
+    run(Finalise, [dialog_turn], context(settings()))
+    assert dialog_turn.answer == sentence
 
 
 class Matcher:
