@@ -214,9 +214,8 @@ class Detection:
     box: Box
     phrase: str
     score: float
-    mask: Mask | None = field(
-        default=None, compare=False, repr=False
-    )  # the object's pixels; None where nobody segmented
+    # The object's pixels, of the image or of a smaller copy of it; None where nobody segmented
+    mask: Mask | None = field(default=None, compare=False, repr=False)
 
 
 @runtime_checkable

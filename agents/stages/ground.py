@@ -1,14 +1,15 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from typing import TypeVar
 
 from PIL import Image
 from pydantic import Field
 
 from agents.base.result_cache import ResultCache
-from agents.models.base import Box, Detection, Mask
-from agents.models.pixels import picture_key
-from agents.models.vision.boxes import usable
+from agents.models.base import Box, Detection, Mask, Segmenter
+from agents.models.pixels import picture_key, rgb_within
+from agents.models.vision.boxes import scale, usable
 from agents.record import BoxFound
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, select_with_image
@@ -21,7 +22,15 @@ _MAX_AREA = 0.85  # of the image; the whole image is searched anyway
 _MAX_BOXES = 6
 _BOXES_WHEN_SHORT = 1
 
-_KEPT_BOXES, _KEPT_MASKS = 256, 16  # photos; six masks of one take some 7 MB
+_MASK_SIDE = 1_600
+"""Longer side in pixels of the copy that a larger photo is segmented on; its masks have the size of that copy.
+
+SAM reads 1,024 pixels and GrabCut 240, crops are encoded from a few hundred, and photos of the data set are 960 x 1280. At 25 megapixels
+six masks would take 150 MB and SAM 0.24 s for each.
+"""
+
+_KEPT_BOXES = 256  # photos
+_KEPT_MASKS = 16  # photos; six masks of 960 x 1280 pixels take 7 MB, and at most 15 MB, for a square of ``_MASK_SIDE``
 
 Query = TypeVar("Query", bound=Hashable)
 Result = TypeVar("Result")
@@ -78,7 +87,7 @@ class Ground(Stage):
             turn.record(boxes=tuple(_convert_region(region) for region in turn.regions))
         if self.options.masks:
             boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
-            outlined = look_once(self._outlined, photos, boxes, context.models.segmenter.segment)
+            outlined = look_once(self._outlined, photos, boxes, partial(_segment_copies, context.models.segmenter))
             for (turn, _), own in zip(concerned, outlined, strict=True):
                 turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
 
@@ -104,6 +113,18 @@ def look_once(
 
     results = cache.get_all(images, see)
     return [results[key, own] for (key, _), own in zip(photos, queries, strict=True)]
+
+
+def _segment_copies(
+    segmenter: Segmenter, photos: Sequence[Image.Image], boxes: Sequence[Sequence[Box]]
+) -> list[list[Mask]]:
+    """Segment each photo at its own size, or a copy of ``_MASK_SIDE`` if it is larger."""
+    copies = [rgb_within(photo, _MASK_SIDE) if own else photo for photo, own in zip(photos, boxes, strict=True)]
+    scaled = [
+        [scale(box, copy.width / photo.width, copy.height / photo.height) for box in own]
+        for photo, copy, own in zip(photos, copies, boxes, strict=True)
+    ]
+    return segmenter.segment(copies, scaled)
 
 
 def _convert_region(region: Detection) -> BoxFound:

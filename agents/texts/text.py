@@ -31,10 +31,8 @@ CHARACTERS_A_TOKEN = 3
 """A token of Llama 3 has 4.5 characters of English prose on average, and seldom fewer than three."""
 
 _PIECE = re.compile(r"[A-Za-z]{1,30}|[0-9]{1,30}| (?=[0-9])|\S")  # a blank is a token of its own before a figure alone
-_LETTERS_A_TOKEN, _LETTERS_OF_NAMES_A_TOKEN = (
-    5,
-    3,
-)  # common words of any length take one token, names are spelt in pieces
+_LETTERS_A_TOKEN = 5  # common words of any length take one token
+_LETTERS_OF_NAMES_A_TOKEN = 3  # names are spelt in pieces, and so are words in capitals
 _DIGITS_A_TOKEN = 3  # Llama 3 splits figures so
 # One line of ASCII without entities, tags, brackets and blanks to fold
 _CLEAN = re.compile(r"[A-Za-z0-9!-%'-;=?@_~]++(?: [A-Za-z0-9!-%'-;=?@_~]++)*+")

@@ -17,6 +17,7 @@ from agents.asking.readers.drafts import parse_draft
 from agents.decision.signals import read_signals
 from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
+from agents.models.vision.boxes import crop
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
 from agents.settings.presets import Settings, settings_from
@@ -223,6 +224,29 @@ def test_only_what_a_mask_holds_is_searched() -> None:
         cut = pipeline.queries[-1]
         assert cut.getpixel((20, 50)) == (255, 255, 255) and cut.getpixel((cut.width - 20, 50)) == right
     assert segmenter.calls == 1  # for both turns
+
+
+@pytest.mark.parametrize(
+    ("size", "segmented"), [((960, 1280), (960, 1280)), ((1600, 1200), (1600, 1200)), ((4000, 3000), (1600, 1200))]
+)
+def test_a_large_photo_is_segmented_on_a_copy_and_searched_at_full_size(
+    size: tuple[int, int], segmented: tuple[int, int]
+) -> None:
+    """The box spans the middle, and the left half of the image is the object."""
+    width, height = size
+    box = Box(width * 0.3, height * 0.2, width * 0.7, height * 0.6)
+    detector = ScriptedDetector([Detection(box, "car", 0.9)])
+    dialog_turn = Turn("Which car?", Image.new("RGB", size, "white"))
+    pipeline = ScriptedPipeline(PIPELINE, PAGES)
+    about = context(settings(ground={"masks": True}), pipeline, detector=detector, segmenter=HalfSegmenter())
+    run(Ground, [dialog_turn], about)
+    run(ImageSearch, [dialog_turn], about)
+    (region,) = dialog_turn.regions
+    assert region.mask is not None and region.mask.shape == segmented[::-1]
+    plain, alone = pipeline.queries[-2:]
+    assert alone.size == plain.size == crop(dialog_turn.image, region.box).size
+    middle = width // 2 - int(region.box.left)
+    assert [alone.getpixel((middle + beside, 9)) for beside in (-4, 4)] == [(255, 255, 255), (128, 128, 128)]
 
 
 class GreyOrNot:

@@ -37,6 +37,11 @@ def pad(box: Box, fraction: float, width: int, height: int) -> Box:
     )
 
 
+def scale(box: Box, across: float, down: float) -> Box:
+    """Convert a box to the pixels of an image that is ``across`` times as wide and ``down`` times as high."""
+    return Box(box.left * across, box.top * down, box.right * across, box.bottom * down)
+
+
 def suppress(detections: Sequence[Detection], max_overlap: float) -> list[Detection]:
     """Greedy non-maximum suppression: of boxes that overlap more than ``max_overlap`` (IoU) only the best-scored stays."""
     selection: list[Detection] = []
@@ -105,13 +110,16 @@ def crop(image: Image.Image, box: Box) -> Image.Image:
 def cut_out(image: Image.Image, detection: Detection) -> Image.Image:
     """Crop a detection's box and paint everything but the object grey.
 
-    Without a mask, or with one that covers too little of the box, the crop stays as it is.
+    Without a mask, or with one that covers too little of the box, the crop stays as it is. The mask may be that of a smaller copy of the
+    image; it is scaled to the crop.
     """
-    left, top, right, bottom = corners(detection.box)
-    plain = image.crop((left, top, right, bottom))
+    plain = crop(image, detection.box)
     if detection.mask is None:
         return plain
+    height, width = detection.mask.shape
+    left, top, right, bottom = corners(scale(detection.box, width / image.width, height / image.height))
     inside = detection.mask[top:bottom, left:right]
     if inside.mean() < _MIN_SHARE:
         return plain
-    return Image.composite(plain, Image.new("RGB", plain.size, GROUND), Image.fromarray(inside.astype(np.uint8) * 255))
+    outline = Image.fromarray(inside.astype(np.uint8) * 255).resize(plain.size, Image.Resampling.NEAREST)
+    return Image.composite(plain, Image.new("RGB", plain.size, GROUND), outline)
