@@ -236,7 +236,8 @@ def test_a_large_photo_is_segmented_on_a_copy_and_searched_at_full_size(
     width, height = size
     box = Box(width * 0.3, height * 0.2, width * 0.7, height * 0.6)
     detector = ScriptedDetector([Detection(box, "car", 0.9)])
-    dialog_turn = Turn("Which car?", Image.new("RGB", size, "white"))
+    photo = Image.new("RGB", size, "white")
+    dialog_turn = Turn("Which car?", photo)
     pipeline = ScriptedPipeline(PIPELINE, PAGES)
     about = context(settings(ground={"masks": True}), pipeline, detector=detector, segmenter=HalfSegmenter())
     run(Ground, [dialog_turn], about)
@@ -244,7 +245,7 @@ def test_a_large_photo_is_segmented_on_a_copy_and_searched_at_full_size(
     (region,) = dialog_turn.regions
     assert region.mask is not None and region.mask.shape == segmented[::-1]
     plain, alone = pipeline.queries[-2:]
-    assert alone.size == plain.size == crop(dialog_turn.image, region.box).size
+    assert alone.size == plain.size == crop(photo, region.box).size
     middle = width // 2 - int(region.box.left)
     assert [alone.getpixel((middle + beside, 9)) for beside in (-4, 4)] == [(255, 255, 255), (128, 128, 128)]
 
