@@ -17,6 +17,7 @@ YES_OR_NO = re.compile(  # not "No. 10 Downing Street" and "No Time to Die"
 )
 """The beginning of an answer that says yes or no."""
 
+_CHOICE = re.compile(r"\bor\b(?! (?:not|more|less)\b)", re.IGNORECASE)
 _ARTICLES = frozenset({"a", "an", "the"})
 _TURNS = frozenset(
     "not no never neither nor none without except unlike cannot isn wasn aren weren don doesn didn or instead rather formerly false "
@@ -68,6 +69,14 @@ def says_something(answer: str | None) -> bool:
     return answer is not None and not refuses(answer)
 
 
+def get_given_words(question: str) -> str:
+    """Return the words that an answer may repeat without claiming them: the question, or "" if it offers a choice.
+
+    To "Is it in Paris or London?", a name of the question is the answer.
+    """
+    return "" if _CHOICE.search(question) else question
+
+
 def is_same_answer(first: str, second: str, question: str = "") -> bool:
     """Return whether two short answers agree: both say yes or both no, or one contains the words of the other.
 
@@ -79,7 +88,7 @@ def is_same_answer(first: str, second: str, question: str = "") -> bool:
     if claims[0] and claims[1]:
         if claims[0]["claim"].lower() != claims[1]["claim"].lower():
             return False
-        if not all(list_added_names(answer, question) for answer in (first, second)):
+        if not all(list_added_names(answer, get_given_words(question)) for answer in (first, second)):
             return True
     shorter, longer = sorted(map(_split_without_claim, (first, second)), key=len)
     if not shorter:

@@ -7,7 +7,7 @@ keywords of isolated responses; here the names and numbers of an answer are its 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.methods.knowledge_conflict import is_same_answer, says_something
+from agents.methods.knowledge_conflict import get_given_words, is_same_answer, says_something
 from agents.texts.orders import answer_keywords, words_in
 from agents.turn import SourceVotes
 
@@ -36,7 +36,7 @@ def is_same_claim(first: str, second: str, question: str) -> bool:
     """Return whether two answers agree in words, or in the names and numbers that they add to the question."""
     if is_same_answer(first, second, question):
         return True
-    one, other = answer_keywords(first, question), answer_keywords(second, question)
+    one, other = (answer_keywords(answer, get_given_words(question)) for answer in (first, second))
     return bool(one and other) and (one <= other or other <= one)
 
 

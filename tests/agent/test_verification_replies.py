@@ -176,6 +176,12 @@ def test_claims_that_share_a_word_may_differ(first: str, second: str) -> None:
         ("Is it taller than 8 m?", "No, 5 m", "No, 6 m", False),
         ("Is it taller than 8 m?", "No, 5 m", "No, it is 5 m high.", True),
         ("Is it older than the Eiffel Tower?", "Yes, it is older than the Eiffel Tower.", "No, it is younger.", False),
+        ("Is it taller than 8 m or not?", "Yes, it is taller than 8 m.", "Yes, it is 10 m tall.", True),
+        ("Is the tower in Paris or London?", "Yes, it is in Paris.", "Yes, it is in London.", False),
+        ("Is the tower in Paris or London?", "Yes, it is in Paris.", "Yes, in Paris.", True),
+        ("Was it built in 1889 or 1890?", "Yes, in 1889.", "Yes, in 1890.", False),
+        ("Is Messi taller or Ronaldo?", "No, Ronaldo.", "No, Messi.", False),
+        ("Is it poisonous to cats or dogs?", "Yes, to both.", "Yes, it is poisonous to cats.", True),
     ],
 )  # fmt: skip
 def test_what_the_question_says_need_not_agree_after_yes_or_no(
