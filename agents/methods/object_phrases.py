@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from agents.methods.number_forms import NUMBER_WORD
 from agents.models.base import Box
 from agents.turn import Position
 
@@ -38,7 +39,7 @@ _VERBS = (
     "belong|belongs|live|lives|grow|grows|eat|eats|weigh|weighs|cost|costs|need|needs|sold|built|fly|flies|run|runs|use|used|originate|"
     "originated|reach|stand|say|says|mean|means|play|take|takes|took|contain|contains|survive|rely|relies|work|works|look|looks|sleep|"
     "become|became|turn|turns|open|opened|happen|start|begin|began|end|find|found|called|named|known|shown|seen|depicted|pictured|located|"
-    "lie|lies|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned"
+    "lie|lies|carry|carries|connect|connects|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned"
 )
 _LINKS = (
     "on|in|at|of|from|to|with|without|that|which|who|whose|for|by|and|or|than|as|first|originally|usually|normally|typically|"
@@ -53,12 +54,18 @@ _PHRASE = re.compile(
     rf"(?P<words>{_NOUN}(?: {_NOUN}){{0,3}})(?P<rest>[^?.!]*)",
     re.IGNORECASE,
 )
-_NOT_IN_NAME = re.compile(rf"(?! (?!(?:now|today|worth|last|\w{{4,}}ed|\w{{3,}}ally)\b){_NOUN})", re.IGNORECASE)
+_NOT_IN_NAME = re.compile(
+    rf"(?! (?!(?:now|today|worth|last|each|every|per|daily(?=\W*$)|\w{{4,}}ed|\w{{3,}}ally)\b){_NOUN})", re.IGNORECASE
+)
 """What follows the whole name of a thing: no noun that makes another thing of it ("the bridge loan")."""
 _LONE_VERB = re.compile(
-    rf" {_NOUN}(?:\W*$|[,;]| (?!(?:{_VERBS})\b)(?:{_LINKS}|down|up|out|off|over|away|the|an?|\w+ly|\d+)\b)",
+    rf" {_NOUN}(?:\W*$|[,;]"
+    rf"| (?!(?:{_VERBS})\b)(?:{_LINKS}|because|due to|down|up|out|off|over|away|the|an?|\w+ly|\d+|{NUMBER_WORD})\b"
+    # At the end, since a name may be followed by them before its verb: "the car insurance per year cost".
+    r"| (?:yesterday|today|well|itself|(?:each|every|per) \w+)\W*$)",
     re.IGNORECASE,
 )
+_LAST_WORD = re.compile(r" [\w-]+\W*$")
 _IN_PICTURE = re.compile(
     rf"^\W*(?:(?:that (?:is|are) )?(?:shown|seen|depicted|pictured|visible) )?(?:(?:in|on|from) (?:this|the|my|that|"
     rf"these) {_PICTURE}|(?:shown |seen |pictured )?here)\b",
@@ -71,6 +78,7 @@ _NAMED_BY_QUESTION = re.compile(
     re.IGNORECASE,
 )
 _AUXILIARY = re.compile(r"^(?:do|does|did|can|could|will|would|should|must|may|might|has|have|had) $", re.IGNORECASE)
+_COPULA = re.compile(r"^(?:is|are|was|were) $", re.IGNORECASE)
 _VERB_NEXT = re.compile(rf"^\W*(?:{_VERBS})\b", re.IGNORECASE)
 _POINTING = re.compile(
     r"^(?:|(?:of|is|are|was|were|do|does|did|on|in|at|for|with|about|to|by|and|or|from|can|has|have|had|will|would|like|see|call|"
@@ -131,10 +139,13 @@ def find_definite_noun(question: str, nouns: Iterable[str]) -> str | None:
 
     It takes up "bridge" in "When did the bridge collapse?", but not in "How much is the bridge loan?".
     """
-    text, choice = question.lower(), "|".join(map(re.escape, nouns)) or "(?!)"
+    text, choice = question.strip().lower(), "|".join(map(re.escape, nouns)) or "(?!)"
     for match in re.finditer(rf"(?P<before>\b\w+ )?\b(?:the|that|those) (?P<noun>{choice})(?![\w-])", text):
-        has_verb_next = _AUXILIARY.match(match["before"] or "") and _LONE_VERB.match(text, match.end())
-        if has_verb_next or _NOT_IN_NAME.match(text, match.end()):
+        before = match["before"] or ""
+        has_verb_next = _AUXILIARY.match(before) and _LONE_VERB.match(text, match.end())
+        # "Is the bridge tall?" has no other predicate, "Where is the bridge loan?" has.
+        has_predicate_next = match.start() == 0 and _COPULA.match(before) and _LAST_WORD.match(text, match.end())
+        if has_verb_next or has_predicate_next or _NOT_IN_NAME.match(text, match.end()):
             return match["noun"]
     return None
 
