@@ -22,7 +22,8 @@ _log = logging.getLogger(__name__)
 class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is untyped
     """Vectors by (model, content), in an SQLite file that survives a kill at any point; closed at the end of a ``with``.
 
-    Its methods raise SearchError if the file is damaged or another process uses it, OSError if it may not be read or written.
+    Its methods raise SearchError if the file is damaged, in use by another process or cannot be used for another reason, OSError if it
+    may not be read or written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +67,7 @@ _ERRNO = {
     **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM), errno.EACCES),
 }
 """Faults of disks and permissions by the code of SQLite; ``format_os_error`` has advice for them."""
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})  # the last: on a network disk
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})  # the last: other tables
 
 
@@ -76,25 +77,25 @@ def _explain_faults(folder: str) -> Iterator[None]:
 
     Raises:
         OSError: The disk is full or broken, or the file may not be read or written.
-        SearchError: The file is damaged, or another process uses it.
+        SearchError: The file is damaged, another process uses it, or SQLite cannot use it for another reason.
     """
     try:
         yield
     except (sqlite3.Error, diskcache.Timeout) as error:
         # diskcache raises Timeout for whatever prevents a transaction from beginning.
-        fault = error.__context__ if isinstance(error, diskcache.Timeout) else error
-        # Python's own error for text that is no UTF-8 has no code; the last byte of a code is its kind.
-        code = getattr(fault, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        fault = (error.__context__ or error) if isinstance(error, diskcache.Timeout) else error
+        code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # the last byte is the kind of the fault
         reason = one_line(fault)
         if code in _ERRNO:
             raise OSError(_ERRNO[code], reason, folder) from error
         if code in _BUSY:
             message = f"the embedding cache {folder} is used by another process ({reason}); wait until it has ended"
             raise SearchError(message) from error
-        if code in _DAMAGED:
+        # Python's own error for text that is no UTF-8 has no code.
+        if code in _DAMAGED or (isinstance(fault, sqlite3.OperationalError) and "UTF-8" in reason):
             message = f"the embedding cache {folder} is damaged ({reason}); remove it, vectors are computed again"
             raise SearchError(message) from error
-        raise
+        raise SearchError(f"the embedding cache {folder} cannot be used ({reason})") from error
 
 
 def cache_key(model: str, content: bytes) -> bytes:

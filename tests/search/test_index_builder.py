@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import diskcache
+import numpy as np
 import pytest
 
 from agents.search import index_builder
@@ -345,6 +347,55 @@ def forbid_writing(cache: EmbeddingCache, _: sqlite3.Connection) -> None:
 
 def leave_no_room(cache: EmbeddingCache, _: sqlite3.Connection) -> None:
     cache._sql("PRAGMA max_page_count = 1")
+
+
+def raise_instead(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(EmbeddingCache, "set", fail)
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (sqlite3.SQLITE_PROTOCOL, "is used by another process (reason); wait until it has ended"),
+        (sqlite3.SQLITE_NOMEM, "cannot be used (reason)"),
+        (sqlite3.SQLITE_CONSTRAINT, "cannot be used (reason)"),
+        (sqlite3.SQLITE_SCHEMA, "cannot be used (reason)"),
+    ],
+)
+def test_a_fault_of_sqlite_is_told_as_damage_only_if_it_is(
+    code: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    error = sqlite3.OperationalError("reason")
+    error.sqlite_errorcode = code
+    raise_instead(monkeypatch, error)
+    with EmbeddingCache(tmp_path) as cache, pytest.raises(SearchError) as raised:
+        cache.store({b"key": np.zeros(2, dtype=np.float32)})
+    assert str(raised.value) == f"the embedding cache {tmp_path} {words}"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [sqlite3.ProgrammingError("Cannot operate on a closed database."), diskcache.Timeout("no time")],
+    ids=["closed", "timeout"],
+)
+def test_a_fault_without_a_code_is_not_told_as_damage(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raise_instead(monkeypatch, error)
+    with EmbeddingCache(tmp_path) as cache, pytest.raises(SearchError) as raised:
+        cache.store({b"key": np.zeros(2, dtype=np.float32)})
+    assert str(raised.value) == f"the embedding cache {tmp_path} cannot be used ({error})"
+
+
+def test_a_text_that_is_no_utf_8_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(sqlite3.connect(":memory:")) as other, pytest.raises(sqlite3.OperationalError) as undecodable:
+        other.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
+    raise_instead(monkeypatch, undecodable.value)
+    with EmbeddingCache(tmp_path) as cache, pytest.raises(SearchError, match=r"is damaged .*; remove it"):
+        cache.store({b"key": np.zeros(2, dtype=np.float32)})
 
 
 @pytest.mark.parametrize(
