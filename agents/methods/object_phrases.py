@@ -39,7 +39,8 @@ _VERBS = (
     "belong|belongs|live|lives|grow|grows|eat|eats|weigh|weighs|cost|costs|need|needs|sold|built|fly|flies|run|runs|use|used|originate|"
     "originated|reach|stand|say|says|mean|means|play|take|takes|took|contain|contains|survive|rely|relies|work|works|look|looks|sleep|"
     "become|became|turn|turns|open|opened|happen|start|begin|began|end|find|found|called|named|known|shown|seen|depicted|pictured|located|"
-    "lie|lies|carry|carries|connect|connects|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned"
+    "lie|lies|hunt|swim|reproduce|taste|smell|produce|produced|manufactured|designed|invented|founded|discovered|painted|written|owned|"
+    "carry|carries|connect|connects"
 )
 _LINKS = (
     "on|in|at|of|from|to|with|without|that|which|who|whose|for|by|and|or|than|as|first|originally|usually|normally|typically|"
@@ -143,7 +144,7 @@ def find_definite_noun(question: str, nouns: Iterable[str]) -> str | None:
     for match in re.finditer(rf"(?P<before>\b\w+ )?\b(?:the|that|those) (?P<noun>{choice})(?![\w-])", text):
         before = match["before"] or ""
         has_verb_next = _AUXILIARY.match(before) and _LONE_VERB.match(text, match.end())
-        # "Is the bridge tall?" has no other predicate, "Where is the bridge loan?" has.
+        # The last word of "Is the bridge tall?" is its predicate; "Where is the bridge loan?" has another one.
         has_predicate_next = match.start() == 0 and _COPULA.match(before) and _LAST_WORD.match(text, match.end())
         if has_verb_next or has_predicate_next or _NOT_IN_NAME.match(text, match.end()):
             return match["noun"]
