@@ -1,7 +1,7 @@
 """Removes API keys from logs, traces and error messages.
 
 Keys are the values of environment variables that are named like one, values registered by ``remember``, tokens behind
-``Bearer``, and user and password of a URL.
+``Authorization: Bearer``, what looks like one behind another ``Bearer``, and user and password of a URL.
 """
 
 import logging
@@ -13,8 +13,14 @@ from typing import Any
 
 _KEY_NAME = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD)$", re.IGNORECASE)
 _SHORTEST = 8  # shorter values ("none", "EMPTY") are no secrets, and would be found in ordinary words
-# The characters are those of RFC 6750. A digit tells a token from a word: people ask about flag bearers.
-_BEARER = re.compile(r"(\bBearer[ \t]{1,4})(?=[a-z._~+/=-]*[0-9])[a-z0-9._~+/=-]{8,}", re.IGNORECASE)
+_TOKEN_CHARACTER = r"[^\s\"',;()\[\]{}<>\\]"
+_BEARER = re.compile(
+    # The name of a header may be quoted, as in JSON, or be bytes, as in a traceback.
+    rf"((?i:\bAuthorization\W{{1,8}}(?:b\W)?Bearer[ \t]{{1,4}})){_TOKEN_CHARACTER}+"
+    # Elsewhere a digit beside a letter, or capitals inside, tell a token from a word: people ask about flag bearers, and McDonald is one.
+    rf"|((?i:\bBearer[ \t]{{1,4}}))(?:(?={_TOKEN_CHARACTER}*[0-9])(?={_TOKEN_CHARACTER}*[A-Za-z])"
+    rf"|(?=(?:{_TOKEN_CHARACTER}{{0,200}}?[a-z][A-Z]){{2}})){_TOKEN_CHARACTER}{{8,}}"
+)
 _IN_URL = re.compile(r"(?<=://)[^\s/?#@\"']{1,200}@")
 _MASK = "***"
 _told: set[str] = set()
@@ -54,7 +60,7 @@ def scrubber() -> Callable[[str], str]:
             if value in text:
                 text = text.replace(value, _MASK)
         if "earer" in text.lower():
-            text = _BEARER.sub(rf"\1{_MASK}", text)
+            text = _BEARER.sub(rf"\1\2{_MASK}", text)
         return _IN_URL.sub(f"{_MASK}@", text) if "://" in text else text
 
     return clean

@@ -106,6 +106,12 @@ def holds_no_secret(text: str) -> None:
     [
         (f"key {KEY}!", "key ***!"),
         ("Authorization: Bearer abcdefghijkl0", "Authorization: Bearer ***"),
+        ("Authorization: Bearer sk-abcdefghijklmnop", "Authorization: Bearer ***"),
+        ("{'authorization': 'Bearer abc'}", "{'authorization': 'Bearer ***'}"),
+        ("(b'Authorization', b'Bearer abcdefgh')", "(b'Authorization', b'Bearer ***')"),
+        ('"{\\"Authorization\\": \\"Bearer abcdefgh\\"}"', '"{\\"Authorization\\": \\"Bearer ***\\"}"'),
+        ("Bearer abcdefgh:12345678, Bearer 12|abcdefgh", "Bearer ***, Bearer ***"),
+        ("bearer hf_AbCdEfGhIjKlMnOp", "bearer ***"),
         ("http://me:pw@host.example/v1?x=a@b", "http://***@host.example/v1?x=a@b"),
         ("http://host.example/a@b and me@host.example", "http://host.example/a@b and me@host.example"),
         ('{"message": "sent \\"Bearer abcdefghijkl0\\""}', '{"message": "sent \\"Bearer ***\\""}'),
@@ -114,9 +120,29 @@ def holds_no_secret(text: str) -> None:
             "Flag bearer Olympics, standard bearer Aleksandr-Iwanowitsch",
             "Flag bearer Olympics, standard bearer Aleksandr-Iwanowitsch",
         ),
+        (
+            "the flag bearer 1988-1992 winner, bearer McLaughlin, bearer Christian[12]",
+            "the flag bearer 1988-1992 winner, bearer McLaughlin, bearer Christian[12]",
+        ),
         ("tall-tower-0123456789", "tall-tower-0123456789"),
     ],
-    ids=["environment", "bearer", "url", "no password", "bearer in JSON", "no key", "words", "plain"],
+    ids=[
+        "environment",
+        "bearer",
+        "no digit",
+        "short",
+        "bytes",
+        "header in JSON",
+        "other characters",
+        "capitals",
+        "url",
+        "no password",
+        "bearer in JSON",
+        "no key",
+        "words",
+        "years and names",
+        "plain",
+    ],
 )
 def test_scrubbed(text: str, plain: str) -> None:
     assert scrub(text) == plain
