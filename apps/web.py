@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import Field
 from starlette.types import ASGIApp
 
+from agents.base.files import annotate_os_error, format_os_error
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.examples import find_examples
 from apps.http_server import HttpOptions, get_url, listen, run
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve the page until Ctrl-C or SIGTERM.
 
     Returns:
-        0, or 2 if the address cannot be listened on or the page cannot be put together.
+        0, or 2 if the address cannot be listened on, uploads have no place, or the page cannot be put together.
     """
     options = WebOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
@@ -48,16 +49,30 @@ def own_upload_folder() -> Iterator[None]:
     """Let gradio keep uploads in a new folder, and remove it at the end of the block.
 
     gradio names files by their content, so pages that share its folder, that of ``GRADIO_TEMP_DIR``, delete each other's.
+
+    Raises:
+        CannotStartError: The folder cannot be made.
     """
-    shared = os.environ.get(_UPLOAD_FOLDER, "")
-    if shared:
-        Path(shared).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="crag-page-", dir=shared or None) as folder:
+    shared = os.environ.get(_UPLOAD_FOLDER)
+    with _make_upload_folder(shared) as folder:
         os.environ[_UPLOAD_FOLDER] = os.path.realpath(folder)
         try:
             yield
         finally:
-            os.environ[_UPLOAD_FOLDER] = shared  # gradio takes "" for none
+            if shared is None:
+                del os.environ[_UPLOAD_FOLDER]
+            else:
+                os.environ[_UPLOAD_FOLDER] = shared
+
+
+def _make_upload_folder(shared: str | None) -> tempfile.TemporaryDirectory[str]:
+    try:
+        with annotate_os_error(f"making a folder for uploads ({_UPLOAD_FOLDER} or TMPDIR says where)"):
+            if shared:
+                Path(shared).mkdir(parents=True, exist_ok=True)
+            return tempfile.TemporaryDirectory(prefix="crag-page-", dir=shared or None)
+    except OSError as error:
+        raise CannotStartError(format_os_error(error)) from error
 
 
 def _build_app(options: WebOptions) -> ASGIApp:
