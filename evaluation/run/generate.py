@@ -327,11 +327,8 @@ def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict
         response = record.get("agent_response")
         if not isinstance(response, str):
             raise EvaluationError(f"{path}, answer {number}: no agent_response")
-        if key not in turns or not _is_asked(turns[key], record):
-            raise EvaluationError(
-                f"{path}, answer {number} is not of these questions (session {key[0]}, interaction {key[1]}); "
-                "resume with the data set, split and number of conversations of the first run, or start a new one"
-            )
+        if fault := _find_fault(turns.get(key), record):
+            raise EvaluationError(f"{path}, answer {number} (session {key[0]}, interaction {key[1]}) {fault}")
         answers[key] = response
         if record.get("error_cause") or (key in costs and costs[key].error_cause):
             first_error[key[0]] = min(turns[key].turn_idx, first_error.get(key[0], turns[key].turn_idx))
@@ -347,9 +344,18 @@ def _read_earlier_answers(path: Path, turns: Mapping[Key, AnsweredTurn]) -> dict
     return earlier_answers
 
 
-def _is_asked(turn: AnsweredTurn, record: Mapping[str, Any]) -> bool:
-    """Return whether a line is of this question. Its truth counts too: later turns of a dialog were told it, and it is judged by it."""
-    return (turn.query, turn.ground_truth) == (record.get("query"), record.get("ground_truth"))
+def _find_fault(turn: AnsweredTurn | None, record: Mapping[str, Any]) -> str:
+    """Return why a line is no answer to a turn, and what to do; "" if it is one."""
+    if turn is None or turn.query != record.get("query"):
+        return (
+            "is not of these questions; resume with the data set, split and number of conversations of the first run, "
+            "or start a new one"
+        )
+    if turn.ground_truth != record.get(
+        "ground_truth"
+    ):  # later turns of the dialog were told it, and it is judged by it
+        return "is to a question whose truth was edited since; start a new run into another folder"
+    return ""
 
 
 def _read_key(record: Mapping[str, Any]) -> Key:

@@ -139,7 +139,9 @@ def test_resuming_answers_to_a_question_whose_truth_was_edited_is_refused(tmp_pa
     first, *rest = whole.splitlines(keepends=True)
     edited = json.dumps({**json.loads(first), "ground_truth": "another"}).encode() + b"\n"
     (tmp_path / RESPONSES).write_bytes(b"".join([edited, *rest]))
-    with pytest.raises(EvaluationError, match="answer 1 is not of these questions"):
+    with pytest.raises(
+        EvaluationError, match=r"answer 1 \(.+\) is to a question whose truth was edited since; start a new"
+    ):
         _run(ScriptedAgent(), tmp_path, resume=True)
 
 

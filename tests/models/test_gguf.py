@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 from urllib.error import URLError
 
 import pytest
+from filelock import FileLock
 from pytest_httpserver import HTTPServer
 
 from agents.models.base import ModelError
@@ -119,6 +121,40 @@ def test_two_fetches_at_once_download_each_part_once(
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(start, range(2))) == [WHOLE, WHOLE]
     assert numbers == [1, 2, 3]
+
+
+class ReleasingOutput(io.StringIO):
+    """Output that releases a lock as soon as something is written to it."""
+
+    def __init__(self, lock: FileLock) -> None:
+        super().__init__()
+        self._lock = lock
+
+    def write(self, text: str) -> int:
+        self._lock.release()
+        return super().write(text)
+
+
+def test_a_start_that_waits_for_the_download_of_another_says_so(
+    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = FileLock(tmp_path / ".model.gguf.lock")
+    output = ReleasingOutput(lock)
+    monkeypatch.setattr(sys, "stderr", output)
+    with lock:
+        assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
+    assert output.getvalue().startswith("another start downloads the model (")
+
+
+def test_a_cache_on_a_file_system_without_locks_says_what_to_do(
+    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise NotImplementedError("no flock")
+
+    monkeypatch.setattr(FileLock, "_acquire", fail)
+    with pytest.raises(ModelError, match=r"without locks \(no flock\); set another cache folder"):
+        gguf.fetch(tmp_path, source)
 
 
 def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path, source: gguf.GgufSource) -> None:

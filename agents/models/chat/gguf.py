@@ -21,7 +21,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from filelock import FileLock
+from filelock import AcquireReturnProxy, FileLock, Timeout
 from pydantic import Field
 from tqdm import tqdm
 
@@ -130,12 +130,23 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # Two starts must not write into one file: the second waits, and finds the model there.
-        with FileLock(cache / f".{source.name}.lock"):
+        with _acquire(FileLock(cache / f".{source.name}.lock")):
             if not _is_whole(target, source):
                 _download(target, source)
+    except NotImplementedError as error:  # of filelock 3
+        raise ModelError(f"{cache} is on a file system without locks ({error}); set another cache folder") from error
     except OSError as error:
         raise ModelError(f"{target} cannot be written: {error}. Free space, or set another cache folder") from error
     return target
+
+
+def _acquire(lock: FileLock) -> AcquireReturnProxy:
+    """Acquire a lock, and say so if that has to wait."""
+    try:
+        return lock.acquire(timeout=0)
+    except Timeout:
+        print(f"another start downloads the model ({lock.lock_file} is locked): waiting for its end", file=sys.stderr)
+        return lock.acquire()
 
 
 def _is_whole(target: Path, source: GgufSource) -> bool:
