@@ -15,13 +15,14 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from filelock import AcquireReturnProxy, FileLock, Timeout
+from filelock import FileLock, Timeout
 from pydantic import Field
 from tqdm import tqdm
 
@@ -140,7 +141,7 @@ def fetch(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     return target
 
 
-def _acquire(lock: FileLock) -> AcquireReturnProxy:
+def _acquire(lock: FileLock) -> AbstractContextManager[object]:
     """Acquire a lock, and say so if that has to wait."""
     try:
         return lock.acquire(timeout=0)
