@@ -54,7 +54,9 @@ _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
-_PROPER = re.compile(r"(?<=[a-z,] )[a-z]?[A-Z]\w+")  # "Xbox", "iPhone", "PS2"
+_PROPER = re.compile(  # "Xbox", "iPhone", "PS2", "BMW i3"; not "GB", "mAh" or "VAT"
+    r"(?<=[a-z,] )(?!(?:[kMGTmh]?(?:Wh|Ah|Hz|Pa)|[kMGT]bps|[KMGT]iB|[KM][gml]|Nm|CO2)\b)[a-z]?[A-Z]+(?:[a-z\d]| [a-z]?\d)"
+)
 _COUNT_WORDS = tuple(
     (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), figure)
     for words, figure in (

@@ -562,6 +562,14 @@ def test_a_choice_of_two_orders_is_no_question_of_yes_or_no(question: str) -> No
     assert complete_plan(plan, question, ["Pantheon"]) is None
 
 
+@pytest.mark.parametrize("unit", ["GB", "mAh", "KG", "Km", "kWh", "MHz", "VAT"])
+def test_a_unit_or_an_abbreviation_is_no_name(unit: str) -> None:
+    plan = parse_plan(
+        f"1. ask: How many {unit} has the first?\n2. ask: How many {unit} has it?\n3. compute: sum [1] [2]"
+    )
+    assert complete_plan(plan, f"How many {unit} is that together?", []) is None
+
+
 @pytest.mark.parametrize("name", ["PS2", "BMW i3", "iPhone", "Xbox 360"])
 def test_a_name_may_have_few_small_letters(name: str) -> None:
     plan = parse_plan(
