@@ -97,8 +97,10 @@ _COMBINES = re.compile(
 )
 _LIMIT = re.compile(r"\b(?:than|at least|at most)\b(?P<limit>.*)", re.IGNORECASE | re.DOTALL)
 _OTHERS = re.compile(r"\bothers?\b(?: (?:one|two|three|four|five)\b)?|\b(?:one|first|second|rest)\b", re.IGNORECASE)
+_ORDER = rf"(?:{'|'.join(each.pattern for each in _COMPARISONS.values())}|\b(?:before|after)\b)"
 _OPPOSITES = re.compile(
-    r"\b(?:before|after|more|less|fewer|[a-z]{3,}er) or (?:before|after|more|less|fewer|[a-z]{3,}er)\b", re.IGNORECASE
+    rf"{_ORDER}(?:\W+\w+){{0,5}}?\W+or\W+(?:\w+\W+){{0,5}}?{_ORDER}|\b[a-z]{{3,}}er or [a-z]{{3,}}er than\b",
+    re.IGNORECASE,
 )
 """Two orders of which a question asks for the right one, so that neither yes nor no answers it."""
 _SMALL_WORDS = frozenset("a an the of in on at to by is are was were it its".split())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 
 from agents.methods.computation import (
@@ -42,10 +43,20 @@ _OF_TIME = re.compile(
     r"\b(?:old|older|age|long|longer|late|later|early|earlier|young|younger|before|after|ago|since|between|time|years?|months?|weeks?|days?)\b",
     re.IGNORECASE,
 )
-_ORDER = re.compile(r"\bthan\b|\b(?P<order>before|after)\b(?!.*\bthan\b)", re.IGNORECASE | re.DOTALL)
-"""What stands between the thing that a question is about and those that it is compared to."""
+_THAN = re.compile(r"\bthan\b", re.IGNORECASE)
+_ORDER = re.compile(
+    r"\b(?:(?:named|called|modell?ed|look(?:s|ed|ing)?|day)\s+after|(?P<order>before|after))\b", re.IGNORECASE
+)
+"""A word that orders two events; the group is unset where "after" orders nothing ("named after")."""
 _ORDERS: dict[str, Operation] = {"before": "earlier", "after": "later"}
-_NAMED_UNIT = re.compile(r"\bhow many (?:more |fewer )?(?P<unit>.+)", re.IGNORECASE)
+_POINTER = re.compile(r"\W*(?:this\b(?!(?: [\w-]+){0,3}['’])|it\b(?!['’]| (?:\w+ ){1,2}that\b))", re.IGNORECASE)
+"""The beginning of a clause about what is pointed at, not about what belongs to it ("this tower's architect") or "it is true that"."""
+_TAIL = re.compile(rf",? ?(?:and )?{_BY_HOW_MUCH.pattern}.*", re.IGNORECASE | re.DOTALL)
+_RELATIVE = re.compile(r"\b(?:who|whose)\b", re.IGNORECASE)
+_CHOICE = re.compile(r"\bor\b(?! (?:not|so|more|less|fewer)\b)", re.IGNORECASE)
+_NAMED_UNIT = re.compile(
+    r"\bhow many (?:(?:more|fewer|total|additional|extra) )*+(?!\w+ and\b)(?P<unit>.+)", re.IGNORECASE
+)
 _SPANS: tuple[Span, ...] = ("year", "month", "week", "day")
 
 
@@ -74,13 +85,16 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str]
     names = [_find_thing(plan, step, operand, values, things) for operand in step.operands]
     if step.condition is not None:
         return _format_count(question, [names[place] for place in select_facts(step.condition, facts)], len(facts))
-    operation = _choose_ranking(question, step.operation)
+    if len({name.lower() for name in names}) < len(names):
+        raise ComputationError(f"several things are called {names[0]}")
+    comparison = _split_comparison(question, names, things)
+    operation = comparison.operation if comparison.operation and step.operation in _ORDERS.values() else step.operation
     best, *rest = rank_facts(operation, facts)
     reference = parse_reference(step.operands[best])
     is_computed = reference is not None and isinstance(plan.steps[reference - 1], ComputeStep)
     text = facts[best] if is_computed else names[best]
-    if asks_yes_or_no(question):
-        text = f"{'Yes' if best == _find_subject(question, names) else 'No'}: {text}"
+    if asks_yes_or_no(question) and (comparison.others or not _CHOICE.search(question)):
+        text = f"{'Yes' if best == _find_subject(comparison, names, things) else 'No'}: {text}"
     elif is_computed:
         raise ComputationError(f"{text} has no name")
     if _BY_HOW_MUCH.search(question):
@@ -102,28 +116,78 @@ def _find_fact(plan: Plan, operand: str, values: Sequence[str]) -> str:
     return rest if re.search(r"\d", rest) else fact
 
 
-def _choose_ranking(question: str, operation: Operation) -> Operation:
-    """Return the operation that a plan ranks by, or that of "before" or "after" if the question asks by them alone."""
-    match = _ORDER.search(question)
-    asks_order = asks_yes_or_no(question) and find_comparison(question) is None
-    if operation not in _ORDERS.values() or not asks_order or match is None or not match["order"]:
-        return operation
-    return _ORDERS[match["order"].lower()]
+@dataclass(frozen=True)
+class _Comparison:
+    """A question of yes or no, parted at the word that compares; without such a word all of it is about the subject."""
+
+    subject: str
+    others: str = ""
+    operation: Operation | None = None  # that of "before" or "after"
+    is_strict: bool = False  # whether it orders events, which may be of things that it does not name
 
 
-def _find_subject(question: str, names: Sequence[str]) -> int:
-    """Return the index of the thing that a question compares to the others, the first if its words do not tell.
+def _split_comparison(question: str, names: Sequence[str], things: Sequence[str]) -> _Comparison:
+    """Part a question at "than", or at its "before" or "after" if it has no other comparison.
 
-    It is named before the others, or it is the one that is pointed at: "Is this heavier than the tiger?".
+    Of several such words one counts that a thing follows, else one whose words up to the end name no thing.
+
+    Raises:
+        ComputationError: No such word counts, or both do.
     """
-    order = _ORDER.search(question)
-    ends = (len(question), len(question)) if order is None else order.span()
-    subject, others = question[: ends[0]].lower(), question[ends[1] :].lower()
-    patterns = [rf"\b{re.escape(name.lower())}\b" for name in names]
-    named = {place: match.start() for place, each in enumerate(patterns) if (match := re.search(each, subject))}
-    if named:
-        return min(named, key=lambda place: named[place])
-    return next((place for place, each in enumerate(patterns) if re.search(each, others) is None), 0)
+    clause = _TAIL.sub("", question.strip().partition(" ")[2])  # without the auxiliary verb
+    if (than := _THAN.search(clause)) is not None:
+        return _Comparison(clause[: than.start()], clause[than.end() :])
+    if not asks_yes_or_no(question) or find_comparison(question) is not None or not _ORDER.search(clause):
+        return _Comparison(clause)
+    orders = [match for match in _ORDER.finditer(clause) if match["order"]]
+    if not orders:
+        return _Comparison(clause, is_strict=True)
+    before_things = [each for each in orders if _find_head(clause[each.end() :], names, things) is not None]
+    at_end = [each for each in orders if "," not in (rest := clause[each.end() :]) and not _list_named(rest, names)]
+    operations = {_ORDERS[each["order"].lower()]: each for each in (before_things or at_end)}
+    if len(operations) != 1:
+        raise ComputationError("the question does not say whether it asks by before or after")
+    [(operation, order)] = operations.items()
+    return _Comparison(clause[: order.start()], clause[order.end() :], operation, is_strict=True)
+
+
+def _find_subject(comparison: _Comparison, names: Sequence[str], things: Sequence[str]) -> int:
+    """Return the index of the thing that a question compares to the others.
+
+    Raises:
+        ComputationError: The question orders events, and its words do not tell.
+    """
+    head, other = (_find_head(clause, names, things) for clause in (comparison.subject, comparison.others))
+    named, named_others = (_list_named(clause, names) for clause in (comparison.subject, comparison.others))
+    is_sure = other is not None or not _RELATIVE.search(comparison.subject)
+    if head is not None and head != other and {*named} <= {head} and is_sure:
+        return head
+    unnamed = [place for place in range(len(names)) if place not in (other, *named_others)]
+    if head is None and len(unnamed) == 1 and (other is not None or named == unnamed):
+        return unnamed[0]
+    if comparison.is_strict:
+        raise ComputationError("the question does not say which thing is before or after the other")
+    return next(iter((*named, *unnamed)), 0)
+
+
+def _find_head(clause: str, names: Sequence[str], things: Sequence[str]) -> int | None:
+    """Return the index of the thing that a clause begins with; "this" or "it" is the only one of them in the photo."""
+    named = _list_named(clause, names)
+    if named and re.match(
+        rf"\W*(?:that of\s+)?(?:(?:the|an?)\s+)?{re.escape(names[named[0]])}\b(?!['’])", clause, re.IGNORECASE
+    ):
+        return named[0]
+    shown = {remove_qualifier(thing).lower() for thing in things} if _POINTER.match(clause) else set()
+    pointed = [place for place, name in enumerate(names) if name.lower() in shown]
+    return pointed[0] if len(pointed) == 1 else None
+
+
+def _list_named(clause: str, names: Sequence[str]) -> list[int]:
+    """List the indices of the things that a clause names, in its order."""
+    longest_first = sorted(range(len(names)), key=lambda place: -len(names[place]))  # "Henry Ford" does not name Ford
+    pattern = "|".join(rf"(\b{re.escape(names[place])}\b)" for place in longest_first)
+    matches = re.finditer(pattern, clause, re.IGNORECASE)
+    return list(dict.fromkeys(longest_first[(match.lastindex or 1) - 1] for match in matches))
 
 
 def _format_count(question: str, names: Sequence[str], total: int) -> str:
@@ -221,11 +285,15 @@ def _list_asks(plan: Plan, step: ComputeStep) -> list[AskStep]:
 def _find_own_words(own_question: str, other_questions: Sequence[str]) -> str:
     """Return the words of a question that similar questions do not share.
 
-    It is A for "What does A weigh?" beside "What does B weigh?".
+    It is A for "What does A weigh?" beside "What does B weigh?", with the words of a name that both begin or end with ("iPhone 15").
     """
     words, *others = (each.rstrip(" ?").split() for each in (own_question, *other_questions))
     alike = [zip(words[::way], *(other[::way] for other in others), strict=False) for way in (1, -1)]
     start, end = (len(list(takewhile(lambda at: len(set(at)) == 1, each))) for each in alike)
+    while start > 1 and not words[start - 1].islower():
+        start -= 1
+    while end and not words[-end].islower():
+        end -= 1
     own = words[start : len(words) - end] if others else []
     return " ".join(own or words)
 

@@ -552,9 +552,86 @@ def test_before_and_after_compare_what_is_asked_about_to_what_follows(
     assert conclude(question, plan, [*facts, ""], ["Pantheon"]) == answer
 
 
+ARCHITECT = (
+    "1. ask: Who was the architect of Big Ben?\n2. ask: When did [1] die?\n3. ask: When was Big Ben finished?\n"
+    "4. compute: {} [2] [3]"
+)
+FOUNDER = (
+    "1. ask: Who founded Ford?\n2. ask: When was [1] born?\n3. ask: When was Ford founded?\n4. compute: {} [2] [3]"
+)
+DUNE = "1. ask: When was the book Dune published?\n2. ask: When did the film Dune come out?\n3. compute: {} [1] [2]"
+IPHONES = "1. ask: When was the iPhone 14 released?\n2. ask: When was the iPhone 15 released?\n3. compute: {} [1] [2]"
+TOWERS = "1. ask: When was the Eiffel Tower built?\n2. ask: When was Big Ben built?\n3. compute: {} [1] [2]"
+
+
+@pytest.mark.parametrize("operation", ["earlier", "later"])
+@pytest.mark.parametrize(
+    ("question", "plan_text", "facts", "thing", "answer"),
+    [
+        ("Was this tower finished after its architect died?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", "Yes: Big Ben"),
+        ("Did its architect die before it was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", "Yes: Pugin"),
+        ("Did this tower's architect die after it was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", "No: Big Ben"),
+        ("Did the architect of Big Ben die before Big Ben was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", "Yes: Pugin"),
+        ("Did the architect die before the tower was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", None),
+        ("Did Big Ben architect Pugin die before it was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", None),
+        ("Was it planned by a man who died before the tower was finished?", ARCHITECT, ["Pugin", "1852", "1859"], "Big Ben", None),
+        ("Was Big Ben, named after Benjamin Hall, built before the Eiffel Tower?", TOWERS, ["1889", "1859"], "Big Ben", "Yes: Big Ben"),
+        ("Was this, named after Gustave Eiffel, built before Big Ben?", TOWERS, ["1889", "1859"], "Eiffel Tower", "No: Big Ben"),
+        ("Was Big Ben built before the war and before the Eiffel Tower?", TOWERS, ["1889", "1859"], "Big Ben", "Yes: Big Ben"),
+        ("Was the work on Big Ben begun before that of the Eiffel Tower?", TOWERS, ["1889", "1859"], "Big Ben", "Yes: Big Ben"),
+        ("Was this built after Big Ben, and by how much?", TOWERS, ["1889", "1859"], "Eiffel Tower", "Yes: Eiffel Tower, by 30 years"),
+        ("Did the tower rebuilt after a fire come before it?", TOWERS, ["1889", "1859"], "Big Ben", "No: Big Ben"),
+        ("Was Big Ben, built after a fire, built before the other?", TOWERS, ["1889", "1859"], "Big Ben", "Yes: Big Ben"),
+        ("Was Big Ben built the day after the Eiffel Tower?", TOWERS, ["1889", "1859"], "Big Ben", None),
+        ("Was Big Ben built after the fire or before the other?", TOWERS, ["1889", "1859"], "Big Ben", None),
+        ("Was this company founded before its founder was born?", FOUNDER, ["Henry Ford", "1863", "1903"], "Ford", "No: Henry Ford"),
+        ("Was Henry Ford born before Ford was founded?", FOUNDER, ["Henry Ford", "1863", "1903"], "Ford", "Yes: Henry Ford"),
+        ("Was this released before the iPhone 15?", IPHONES, ["2022", "2023"], "iPhone 14", "Yes: iPhone 14"),
+        ("Was the iPhone 15 released after this?", IPHONES, ["2022", "2023"], "iPhone 14", "Yes: iPhone 15"),
+        ("Did the film come out before the book?", DUNE, ["1965", "1984"], "Dune", None),
+    ],
+)  # fmt: skip
+def test_the_order_of_events_is_answered_only_if_the_question_tells_which_is_its_subject(
+    question: str, plan_text: str, facts: list[str], thing: str, answer: str | None, operation: str
+) -> None:
+    plan = parse_plan(plan_text.format(operation))
+    if answer is None:
+        with pytest.raises(ComputationError):
+            conclude(question, plan, [*facts, ""], [thing])
+    else:
+        assert conclude(question, plan, [*facts, ""], [thing]) == answer
+
+
 @pytest.mark.parametrize(
     "question",
-    ["Was this built before or after the Colosseum?", "Is this older or younger than the Colosseum?"],
+    [
+        "Is the horse or the donkey heavier?",
+        "Is the donkey heavier, or the horse?",
+        "Does the donkey weigh more or does the horse?",
+    ],
+)
+def test_which_of_two_is_answered_by_a_name_alone(question: str) -> None:
+    things = ["horse", "donkey"]
+    assert complete_plan(parse_plan(WEIGHTS), question, things) == parse_plan(WEIGHTS)
+    assert conclude(question, parse_plan(WEIGHTS), ["500 kg", "200 kg", ""], things) == "horse"
+
+
+@pytest.mark.parametrize("names", [("tiger", "panther"), ("beaver", "otter")])
+def test_a_noun_in_er_is_no_order(names: tuple[str, str]) -> None:
+    asks = "\n".join(f"ask: How heavy is a {name}?" for name in names)
+    plan = parse_plan(f"{asks}\ncompute: larger [1] [2]")
+    assert complete_plan(plan, f"Is a {' or '.join(names)} heavier?", names) == plan
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was this built before or after the Colosseum?",
+        "Is this older or younger than the Colosseum?",
+        "Was this built before the Colosseum or after it?",
+        "Is this older than or younger than the Colosseum?",
+        "Is its stone harder or softer than that of the Colosseum?",
+    ],
 )
 def test_a_choice_of_two_orders_is_no_question_of_yes_or_no(question: str) -> None:
     asks = "1. ask: When was the Pantheon built?\n2. ask: When was the Colosseum built?"
