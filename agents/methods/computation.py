@@ -97,6 +97,7 @@ _WHOLE_MONEY = {
     **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
     **dict.fromkeys(("euro", "euros", "eur"), "€"),
 }
+_TON = re.compile(r"tons?\b", re.IGNORECASE)  # metric, long or short
 _POUNDS = frozenset(("pound", "pounds"))  # money beside "£", else a weight
 _SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
 _ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
@@ -384,16 +385,24 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
 def convert(one: Quantity, unit_words: str) -> Quantity:
     """Convert a quantity to the unit that a text begins with ("feet taller"); return it as it is if that is none of its kind.
 
-    Degrees stay as they are: a difference in temperature is not converted like a temperature.
+    Degrees stay as they are: a difference in temperature is not converted like a temperature. So do tons, which are of several weights.
     """
     try:
         other = parse_quantity(f"1 {unit_words}")
-        is_same = not one.unit or not other.unit or _find_unit(one.unit) == _find_unit(other.unit)
-        if is_same or _convert(replace(one, value=0), other) != 0:
+        if _is_same_unit(one, other) or _convert(replace(one, value=0), other) != 0:
             return one
-        return Quantity(_convert(one, other), other.unit)
+        sign = _WHOLE_MONEY.get(other.unit.lower(), "")
+        return Quantity(_convert(one, other), "" if sign else other.unit, sign)
     except ComputationError:
         return one
+
+
+def _is_same_unit(one: Quantity, other: Quantity) -> bool:
+    """Return whether two quantities need no conversion, or get none because one of them has no unit or may be of several."""
+    if _is_money(one) and _is_money(other):
+        return _worth(one) == _worth(other)
+    is_unclear = any(not each.unit or _TON.match(each.unit) for each in (one, other))
+    return is_unclear or _find_unit(one.unit) == _find_unit(other.unit)
 
 
 def _convert(one: Quantity, other: Quantity) -> float:
