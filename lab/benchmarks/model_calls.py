@@ -53,7 +53,7 @@ def _measure(options: CallsOptions) -> int:
     rows: dict[tuple[str, str, str], list[str]] = {}
     for place, size in enumerate(options.batches):
         log = CallLog()
-        metered = ModelsBy(lambda role, log=log: Metered(get_model(role), role, log))  # type: ignore[misc]
+        metered = ModelsBy(lambda role, log=log: Metered(get_model(role), role, log), sees=asking.profile.sees)  # type: ignore[misc]
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline), "search", log))
         stages = Pipeline(asking.settings, metered, search, asking.prompts)
         turns = [

@@ -67,8 +67,13 @@ class Metered:
 class ModelsBy(ModelSet):
     """Models that a function returns by role, in place of those of a profile."""
 
-    def __init__(self, give: Callable[[str], Any]) -> None:  # nothing of its own to load
-        self._give = give
+    def __init__(self, give: Callable[[str], Any], *, sees: bool = False) -> None:  # nothing of its own to load
+        self._give, self._sees = give, sees
+
+    @property
+    def sees(self) -> bool:
+        """Return whether the chat model is shown pictures."""
+        return self._sees
 
     def get(self, role: str) -> Any:
         """Return the model of a role."""
