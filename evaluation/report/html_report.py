@@ -75,6 +75,11 @@ class ReportPart:
         return scores_dictionary(self.turns, rules=self.rules)
 
     @cached_property
+    def counted(self) -> list[JudgedTurn]:
+        """Turns that the totals of the rules count."""
+        return select_counted(self.turns, self.rules)
+
+    @cached_property
     def matched(self) -> dict[Key, TurnRecord]:
         """Records of the turns of this part; turns without one are left out."""
         keys = [judged.turn.key for judged in self.turns]
@@ -83,7 +88,7 @@ class ReportPart:
     @cached_property
     def conflicts(self) -> dict[str, Scores]:
         """Scores of turns whose knowledge sources disagreed, and of those whose did not, if traced."""
-        traced = [(turn, trace) for turn in self.turns if (trace := self.matched.get(turn.turn.key)) is not None]
+        traced = [(turn, trace) for turn in self.counted if (trace := self.matched.get(turn.turn.key)) is not None]
         groups = {
             label: [turn for turn, trace in traced if trace.get_note(name) is value]
             for (name, value), label in _CONFLICT_LABELS.items()
@@ -93,8 +98,7 @@ class ReportPart:
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
         """Groups of each slice that tells turns apart, with the turns that the rules count."""
-        turns = select_counted(self.turns, self.rules)
-        slices = {name: sorted(group_turns(turns, key).items()) for name, key in SLICES.items()}
+        slices = {name: sorted(group_turns(self.counted, key).items()) for name, key in SLICES.items()}
         return {
             name: {group: (summarise_group(members), score(members)) for group, members in groups}
             for name, groups in slices.items()
@@ -104,7 +108,7 @@ class ReportPart:
     @cached_property
     def risk(self) -> list[RiskCurve]:
         """Risk against coverage, by signal."""
-        return compute_risk_curves(self.turns, self.matched)
+        return compute_risk_curves(self.counted, self.matched)
 
     @cached_property
     def times(self) -> list[StageTime]:

@@ -28,7 +28,7 @@ _FEWEST = 5
 class RiskCurve:
     """Risk against coverage of the answers ordered by a signal.
 
-    ``points`` are answered turns, of all turns, and wrong ones among the answers, both in percent.
+    ``points`` are answered turns, of all judged turns, and wrong ones among the answers, both in percent.
     """
 
     name: str
@@ -48,8 +48,9 @@ class StageTime:
 def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
     """Compute a risk curve for each signal that the traces hold of the given answers.
 
-    Curves of signals that all answers have end in the same point.
+    Answers that the judge failed on are left out. Curves of signals that all answers have end in the same point.
     """
+    turns = [turn for turn in turns if not turn.judge_failed]
     candidates = [
         (turn.correct, {**{name: each.value for name, each in trace.signals.items()}, "probability": final.probability})
         for turn in turns

@@ -24,7 +24,10 @@ from evaluation.studies.figures import Figures, Result, describe_failing, mark_f
 from evaluation.studies.paired_tests import Paired
 
 _INTERVAL = re.compile(r"\[-?[\d.]+, -?[\d.]+\]")
-_SIGNED = re.compile(r"^[+-][\d.]+")
+_SIGNED = re.compile(r"^[+<-][\d.]+")
+
+_LEAST_P = 0.0005
+"""p below this would round to 0, which no permutation test can show."""
 
 
 @dataclass(frozen=True)
@@ -206,7 +209,9 @@ def format_change(paired: Paired) -> str:
 
 def format_p(paired: Paired | None) -> str:
     """Format the adjusted p, or a dash."""
-    return "-" if paired is None or paired.adjusted_p is None else f"{paired.adjusted_p:.3f}"
+    if paired is None or paired.adjusted_p is None:
+        return "-"
+    return "<0.001" if paired.adjusted_p < _LEAST_P else f"{paired.adjusted_p:.3f}"
 
 
 def build_table(title: str, first: str, columns: Sequence[Column], results: Sequence[Result]) -> ResultTable:

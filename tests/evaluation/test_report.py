@@ -31,6 +31,7 @@ from evaluation.report.html_report import ReportPart, TurnView, write_report
 from evaluation.report.record_texts import collect_notes, format_value
 from evaluation.report.run_plots import average_stage_times, compute_risk_curves
 from evaluation.report.thumbnails import cut_crops, make_thumbnail
+from evaluation.rules import STARTER_KIT
 from tests.evaluation.worlds import judged, picture
 
 
@@ -183,6 +184,18 @@ def test_disagreeing_sources_are_counted_with_their_scores(tmp_path: Path) -> No
     assert ReportPart("plain", turns, {}).conflicts == {}
 
 
+def test_conflicts_and_risk_are_of_the_turns_that_the_rules_count() -> None:
+    """The starter kit counts what follows two failures as missing, in every group."""
+    turns = [*judged("hhcccc", "one"), *judged("ccccc", "two")]
+    stage = StageRecord("x", signals={"p_yes": Signal(0.5)}, decision=Decision("x", given=True), notes={"prki": True})
+    traces = _by_key(*(_record(turn, stage) for turn in turns))
+    part = ReportPart("demo", turns, {}, traces, rules=STARTER_KIT)
+    (scores,) = part.conflicts.values()
+    assert (scores.total, scores.correct, scores.miss) == (11, 5, 4)
+    (curve,) = part.risk
+    assert curve.points == ((pytest.approx(100 * 7 / 11, abs=0.01), pytest.approx(100 * 2 / 7, abs=0.01)),)
+
+
 def test_two_hundred_turns_with_real_photos_stay_below_five_megabytes(tmp_path: Path) -> None:
     """Measured on ten, each with more than a turn of a preset has: six boxes, three crops, eight chunks, twelve long notes."""
     scenes = sorted((Path(__file__).parents[2] / "mini_crag_mm" / "scenes").glob("*.webp"))[::28][:10]
@@ -262,3 +275,11 @@ def test_risk_rises_with_coverage_of_all_turns() -> None:
     (curve,) = compute_risk_curves(turns, traces)
     assert curve.points == ((10, 0), (20, 0), (30, 33.33), (40, 50), (50, 40))
     assert compute_risk_curves(turns[1:], traces) == []  # four answers are no curve
+
+
+def test_an_answer_that_the_judge_failed_on_is_no_risk() -> None:
+    turns = judged("ccccchhhhh")
+    stage = StageRecord("finalise", signals={"p_yes": Signal(0.5)}, decision=Decision("x", given=True))
+    traces = _by_key(*(_record(turn, stage) for turn in turns))
+    (curve,) = compute_risk_curves([replace(turn, judge_failed=not turn.correct) for turn in turns], traces)
+    assert curve.points == ((100, 0),)

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from evaluation.studies.figures import Result, compare_with_bases, compute_figures
-from evaluation.studies.paired_tests import compare_runs
+from evaluation.studies.paired_tests import Paired, compare_runs
 from evaluation.studies.plots import plot_truthfulness
 from evaluation.studies.result_tables import (
     ResultTable,
     build_card_table,
     build_figure_rows,
     build_paired_tables,
+    format_p,
     write_tables,
 )
 from evaluation.studies.variants import Variant
@@ -97,6 +98,15 @@ def test_each_run_is_tested_against_its_base() -> None:
     assert table.title == "single-turn, truthfulness against a"
     assert [row[0] for row in table.rows] == ["b", "c"] and table.rows[0][2:] == ("0.031", "8")
     assert [row["p"] for row in build_figure_rows(comparisons)] == [None, *(each.p for each in plain)]
+
+
+@pytest.mark.parametrize(("p", "text"), [(0.0002, "<0.001"), (0.0005, "0.001"), (0.0314, "0.031"), (None, "-")])
+def test_a_p_that_rounds_to_nothing_is_told_as_a_bound(p: float | None, text: str) -> None:
+    assert format_p(Paired(8, None, None, p, p)) == text
+
+
+def test_a_bound_is_a_formula_in_latex() -> None:
+    assert r"b & $<0.001$ \\" in ResultTable("t", ("Preset", "p"), [("b", "<0.001")]).latex()
 
 
 def test_fewer_turns_in_common_are_said() -> None:
