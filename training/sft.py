@@ -24,7 +24,7 @@ from agents.models.chat.transformers_chat import TransformersChat
 from agents.texts.replies import was_cut
 from agents.turn import IDK
 from evaluation.judge.judging import Judge, choose_judge
-from evaluation.scores.scoring import bootstrap_intervals, score
+from evaluation.scores.scoring import bootstrap_intervals, count_unjudged, score
 from training.chat_examples import Example, hash_to_share
 from training.collect import RELEVANCE, judge_replies, read_target, select_questions
 from training.command_line import TrainingOptions, read_data, run_command, write_about
@@ -89,16 +89,18 @@ def measure(model: ChatModel, examples: Sequence[Example], judge: Judge) -> dict
     Every question is asked with the evidence and the dialog of the recorded run, in one batched call.
 
     Returns:
-        Rates from 0 to 1 (truthfulness -1 to 1), with their intervals.
+        Rates from 0 to 1 (truthfulness -1 to 1), with their intervals. Replies that the judge failed on are counted apart.
     """
     questions = select_questions(examples)
     if not questions:
         return {"questions": 0}
     replies = model.chat([example.request() for example in questions])
-    judged = judge_replies(questions, replies, judge)
+    replies_judged = judge_replies(questions, replies, judge)
+    judged = [turn for turn in replies_judged if not turn.judge_failed]
     scores = score(judged)
     return {
         "questions": scores.total,
+        "not_judged": count_unjudged(replies_judged),
         "accuracy": scores.accuracy,
         "missing": scores.missing,
         "hallucination": scores.hallucination_rate,

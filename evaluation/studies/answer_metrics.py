@@ -133,6 +133,7 @@ def _entry_content(entry: Entry, sets: Sequence[CragDataset]) -> dict[str, Any]:
     return {
         "label": entry.label,
         "errors": figures.errors,
+        "not_judged": figures.unjudged,
         "failing_stages": list(figures.failing),
         "accuracy": figures.accuracy,
         "seconds_a_turn": figures.seconds,
@@ -157,12 +158,20 @@ def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
     heads = ("Entry", "turns", "accuracy (%)", "overlap (%)", "F1 (%)", "EM (%)", "VQA (%)", "elapse (s a turn)")
     notes = [f"verdicts: {content['verdicts']}"]
     notes += [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
-    errors = ", ".join(f"{each['label']} {each['errors']}" for each in entries if each["errors"])
-    notes += [f"errors, whose answer counts as the words I don't know: {errors}"] * bool(errors)
+    notes += _count_failures(entries, "errors", "errors, whose answer counts as the words I don't know")
+    notes += _count_failures(
+        entries, "not_judged", "unjudged, on which the judge gave no usable reply and which count as wrong in accuracy"
+    )
     tables = [ResultTable("Metrics of the papers", heads, rows, notes)]
     if any(each[name]["turns"] for each in entries for name in ("single", "multi")):
         tables.append(_modality_table(entries))
     return tables
+
+
+def _count_failures(entries: Sequence[Mapping[str, Any]], name: str, meaning: str) -> list[str]:
+    """Return the note on a kind of failure that counts its turns of each entry; [] if no entry has any."""
+    counts = ", ".join(f"{each['label']} {each[name]}" for each in entries if each[name])
+    return [f"{meaning}: {counts}"] if counts else []
 
 
 def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:

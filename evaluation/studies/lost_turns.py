@@ -13,8 +13,8 @@ from evaluation.judge.plain_text import tokenise
 from evaluation.records import JudgedTurn, Key
 from evaluation.studies.result_tables import ResultTable, shorten
 
-Reason = Literal["not recognised", "not found", "withheld", "wrong", "error"]
-REASONS: tuple[Reason, ...] = ("not recognised", "not found", "withheld", "wrong", "error")
+Reason = Literal["not recognised", "not found", "withheld", "wrong", "unjudged", "error"]
+REASONS: tuple[Reason, ...] = ("not recognised", "not found", "withheld", "wrong", "unjudged", "error")
 
 _POLARITY = {("yes",), ("no",)}
 _MAX_CHARACTERS = 90
@@ -43,6 +43,11 @@ class JudgedQuestion:
         if judged.turn.error_cause is not None:
             return True
         return not judged.miss if not self.answers else not judged.correct
+
+    @property
+    def is_unjudged(self) -> bool:
+        """True if only the judge can say whether it is right, and the judge failed; any answer that must not be given is wrong."""
+        return self.judged.judge_failed and bool(self.answers)
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,10 @@ def _explain(question: JudgedQuestion, calibrate: str) -> LostTurn:
     source = "a page, or a column of the table, that says it"
     if not judged.miss:
         answer_text = f"it said: {judged.turn.agent_response}"
+        if question.is_unjudged:
+            return LostTurn(
+                question, "unjudged", answer_text, "a usable reply of the judge: ask it again with --resume"
+            )
         if not question.answers:
             return LostTurn(question, "wrong", f"{answer_text}; it must not be answered", calibrate)
         entity_note = f"; the photo was taken for {record.entity}" if record is not None and record.entity else ""
@@ -129,8 +138,10 @@ def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
     answerable = [each for each in turns if each.answers]
     others = [each for each in turns if not each.answers]
     right = sum(not each.is_lost for each in answerable)
-    wrong = sum(each.judged.hallucination for each in turns)
+    unjudged = sum(each.is_unjudged for each in turns)
+    wrong = sum(each.judged.hallucination for each in turns) - unjudged
     summary = f"{right} of {len(answerable)} questions answered right, {wrong} answered wrong"
+    summary += f", {unjudged} not judged" if unjudged else ""
     declined = sum(not each.is_lost for each in others)
     return summary + (f", {declined} of {len(others)} declined that must not be answered" if others else "")
 

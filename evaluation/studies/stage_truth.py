@@ -52,15 +52,17 @@ RANKS = (5, 10, 20, 30)
 WHOLE_PHOTO: Box = (0.0, 0.0, 1.0, 1.0)
 """Box of a turn without one, as in the authors' evaluation; the agent searches the whole photo then."""
 
-Failure = Literal["search", "entity", "evidence", "withheld", "answer"]
+Failure = Literal["error", "unjudged", "search", "entity", "evidence", "withheld", "answer"]
 FAILURES: Mapping[Failure, str] = {
+    "error": "the agent failed on the turn, whatever its stages found",
+    "unjudged": "the judge gave no usable reply, so that nobody knows whether the answer is wrong",
     "search": "no picture found shows it",
     "entity": "another entity, or none, was settled on",
     "evidence": "no chunk kept names it",
     "withheld": "the answer was withheld",
     "answer": "the answer is wrong all the same",
 }
-"""Failures in the order of the pipeline. A turn that is not right counts for the first that holds."""
+"""Failures: first those that tell nothing of the stages, then these in order. A turn that is not right counts for the first that holds."""
 
 _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 """Forms that ask about the whole photo, so that boxes can be compared."""
@@ -77,7 +79,7 @@ class TurnTruth:
         is_settled: Whether the true entity was selected.
         is_queried: Whether a web query names it.
         is_in_evidence: Whether a chunk that was kept names it.
-        failure: First stage that fails; None for a right answer.
+        failure: First of ``FAILURES`` that holds; None for a right answer.
     """
 
     first_box: float | None
@@ -127,6 +129,8 @@ def compare_turn(
     is_settled = record.entity is not None and is_same_name(annotation.entity, record.entity)
     is_in_evidence = any(is_named(annotation.entity, f"{chunk.title} {chunk.text}") for chunk in record.evidence)
     failing: dict[Failure, bool] = {
+        "error": judged.turn.error_cause is not None,
+        "unjudged": judged.judge_failed,
         "search": rank is None and not is_settled,
         "entity": not is_settled,
         "evidence": not is_in_evidence,

@@ -141,6 +141,16 @@ def _run(tmp_path: Path, *arguments: str) -> tuple[int, str, Any]:
     return status, output, json.loads(path.read_text()) if path.is_file() else None
 
 
+def test_answers_that_the_judge_failed_on_are_told_beside_the_metrics(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    turns = [replace(turn, judge_failed=not turn.correct) for turn in judged("chh")]
+    write_outputs(run, turns, {"judge": "a person"})
+    (run / "response.jsonl").write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in turns))
+    status, output, metrics = _run(tmp_path, str(run))
+    assert status == 0 and metrics["entries"][0]["not_judged"] == 2
+    assert "the judge gave no usable reply and which count as wrong in accuracy: run 2" in output
+
+
 def test_a_run_is_measured_with_the_verdicts_facts_and_short_answers_that_it_has(tmp_path: Path) -> None:
     run = tmp_path / "run"
     turns = [

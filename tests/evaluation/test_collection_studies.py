@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from evaluation.studies.collection_gate import compose_gates, compute_log_odds
 from evaluation.studies.collection_runs import read_judged_questions
 from evaluation.studies.decisions import Decision, Turns, read_decisions
 from evaluation.studies.gate_fit import apply_gate
+from evaluation.studies.lost_turns import count_outcomes, find_lost_turns
 from tests.evaluation.worlds import picture, write_records
 
 IDK = "I don't know"
@@ -205,6 +207,16 @@ def test_a_right_candidate_of_an_unrecognised_photo_was_withheld(museum: Path, m
     assert collection_check.main([str(museum)]) == 0
     lost = json.loads(Path("results/museum/1/lost.json").read_text())["lost"]
     assert {each["question"]: each["why"] for each in lost}["When was this built?"] == "withheld"
+
+
+def test_an_answer_that_the_judge_failed_on_is_lost_but_not_wrong(museum: Path) -> None:
+    """What must not be answered is wrong whatever the judge says."""
+    write_run(museum.parent / "run", museum, [*ANSWERS[:2], ("7 euros", {}), *ANSWERS[3:]])
+    questions = read_judged_questions(museum.parent / "run", load_own_questions(museum / "questions.csv"), museum)
+    failed = [replace(each, judged=replace(each.judged, judge_failed=not each.judged.miss)) for each in questions[2:]]
+    lost = {each.question.judged.turn.query: each.reason for each in find_lost_turns(failed, "museum")}
+    assert (lost["How much is a ticket?"], lost["What is the phone number?"]) == ("unjudged", "wrong")
+    assert count_outcomes(failed).startswith("0 of 4 questions answered right, 1 answered wrong, 1 not judged")
 
 
 def test_an_earlier_run_is_compared_and_a_truthfulness_can_be_asked_for(

@@ -258,6 +258,8 @@ def test_the_first_stage_that_fails_is_named() -> None:
         (wrong, {"pictures": tower, "entity": "Red Tower", "evidence": "The Red Tower is old."}, "answer", 2),
         (right, {"pictures": lake}, None, None),
         (wrong, {"entity": "Red Tower"}, "evidence", None),  # a model that sees may name it unsearched
+        (replace(missed, turn=replace(missed.turn, error_cause="busy")), {"pictures": lake}, "error", None),
+        (replace(wrong, judge_failed=True), {"pictures": tower, "entity": "Blue Lake"}, "unjudged", 2),
     ]
     for turn, fields, failure, rank in cases:
         truth = compare_turn(turn, record(turn, **fields), KNOWN, None)
@@ -320,7 +322,7 @@ def test_runs_in_two_forms_are_laid_side_by_side(copy: Path, tmp_path: Path) -> 
     stages = entries["original"]["stages"]
     assert stages["first_box"] == 1.0 and stages["search_at_5"] == stages["entity"] == stages["query"] == 0.5
     assert stages["accuracy_if_entity"] == 1.0 and stages["accuracy_if_not"] == 0.0
-    assert stages["failures"] == {"search": 1, "entity": 0, "evidence": 0, "withheld": 0, "answer": 0}
+    assert stages["failures"] == dict.fromkeys(stage_truth.FAILURES, 0) | {"search": 1}
     assert entries["named"]["stages"] is None
 
 

@@ -16,6 +16,7 @@ from agents.models.base import ChatReply
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import Verdict
 from tests.agent.scripted import ScriptedChat
 from tests.training.tiny_data import SAVE, example, save_and_load, save_examples
 from training import merge, sft
@@ -62,6 +63,16 @@ def test_a_cut_reply_is_measured_as_the_answer_that_the_agent_gives() -> None:
     model = ScriptedChat(lambda _: ChatReply(next(replies), "length"))
     rates = sft.measure(model, [example(n) for n in range(3)], RuleJudge())
     assert [round(3 * rates[name]) for name in ("accuracy", "missing", "hallucination")] == [1, 1, 1]
+
+
+def test_replies_that_the_judge_failed_on_are_counted_apart() -> None:
+    class Silent(RuleJudge):
+        def judge(self, item: Any) -> Verdict:
+            return super().judge(item) if "330" in item.response else Verdict(False, "no reply", failed=True)
+
+    replies = iter(["It is 330 metres tall.", "It is 12 metres tall."])
+    rates = sft.measure(ScriptedChat(lambda _: ChatReply(next(replies), "stop")), [example(0), example(1)], Silent())
+    assert (rates["questions"], rates["not_judged"], rates["accuracy"], rates["hallucination"]) == (1, 1, 1.0, 0.0)
 
 
 def test_a_greater_share_of_refusals_left_out_leaves_out_more_of_the_same() -> None:
