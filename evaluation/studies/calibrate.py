@@ -31,7 +31,7 @@ from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
 from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
-from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, Turns, read_decisions, run_folders
+from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, Turns, count_left_out, read_decisions, run_folders
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
     Truthfulness,
@@ -281,7 +281,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     weights = {chat for about in manifests if (chat := list_models(about).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
-        tuple(sorted(weights)),
+        tuple(sorted(weights)), count_left_out(runs, decisions),
     )  # fmt: skip
 
 

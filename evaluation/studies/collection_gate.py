@@ -27,7 +27,7 @@ from evaluation.records import EvaluationError
 from evaluation.run.command import evaluate
 from evaluation.run.launching import ROOT, make_local_judge, prepare, read_settings
 from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions
-from evaluation.studies.decisions import FloatArray, Turns, read_decisions
+from evaluation.studies.decisions import FloatArray, Turns, count_left_out, read_decisions
 from evaluation.studies.gate_fit import apply_gate, measure_truthfulness, signal_auroc
 from evaluation.studies.gate_study import EVERYTHING, FitData, GateStudy, show_study, study_gate, write_study
 from evaluation.studies.result_tables import ResultTable
@@ -90,11 +90,12 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     if status != 0:
         return status
     judge = options.judge(options.judge_name, options.cache, make_local_judge)
-    turns = Turns.from_decisions(read_decisions(folder, judge, questions.select_accept))
+    decisions = read_decisions(folder, judge, questions.select_accept)
+    turns = Turns.from_decisions(decisions)
     made_with = read_manifest(folder)
     material = FitData(
         turns, options.profile, options.model_name, (questions.name,), (str(folder),), (judge.name,),
-        tuple(filter(None, [list_models(made_with).get("chat")])),
+        tuple(filter(None, [list_models(made_with).get("chat")])), count_left_out([folder], decisions),
     )  # fmt: skip
     _refuse_too_few(turns)
     config, _ = prepare(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,8 +146,8 @@ def read_decisions(run: Path, judge: Judge, accept: SelectAccept = lambda _: {})
     """Read the decisions of the run in a folder.
 
     A given candidate has been judged already. One that the gate held back is judged now, by the judge of the run with its
-    accept forms. Turns that the deadline cut short are left out, since they tell nothing about the method. So are candidates that the judge
-    failed on.
+    accept forms. Left out, and counted in the log, are turns that the deadline cut short, turns without a decision in their record, and
+    candidates that the judge failed on: they tell nothing about the method.
 
     Raises:
         EvaluationError: The folder holds no judged run, or a table of other answers; or its traces are of another version or hold no
@@ -161,13 +161,20 @@ def read_decisions(run: Path, judge: Judge, accept: SelectAccept = lambda _: {})
         (judged, record, final) for judged, record in traced if (final := record.decision) and not record.was_cut_short
     ]
     cut_short = sum(record.was_cut_short for _, record in traced)
-    if cut_short:
-        why = "because the time was up before all stages had run; on a slow or busy machine run with"
-        log.warning("%s: %d turns are left out, %s --set limits.seconds_per_turn=60", run, cut_short, why)
+    _warn_left_out(
+        run,
+        cut_short,
+        "the time was up before all stages had run; on a slow or busy machine run with --set limits.seconds_per_turn=60",
+    )
     if not decided_turns:
         raise EvaluationError(
             f"{run / TRACE} holds no candidate answers with their signals; make the run again with a preset that ends in finalise"
         )
+    _warn_left_out(
+        run,
+        len(turns) - len(decided_turns) - cut_short,
+        f"{TRACE} has no decision on them; errors are asked again with --resume",
+    )
     held_back = [
         replace(judged.turn, agent_response=final.candidate or "")
         for judged, _, final in decided_turns
@@ -189,11 +196,22 @@ def read_decisions(run: Path, judge: Judge, accept: SelectAccept = lambda _: {})
             points = truthfulness_points(verdict)
         about = final.direct, final.egocentric
         decisions.append(Decision(judged.turn.session_id, points, gate_decides, record.signals, *about))
-    if unjudged:
-        log.warning(
-            "%s: %d turns are left out, because the judge gave no usable reply; judge them again", run, unjudged
-        )
+    _warn_left_out(run, unjudged, "the judge gave no usable reply; judge them again")
     return decisions
+
+
+def _warn_left_out(run: Path, count: int, why: str) -> None:
+    if count:
+        log.warning("%s: %d turns are left out, because %s", run, count, why)
+
+
+def count_left_out(runs: Iterable[Path], decisions: Sequence[Decision]) -> int:
+    """Count the judged turns of runs that ``read_decisions`` left out.
+
+    Raises:
+        EvaluationError: See ``read_own_table``.
+    """
+    return sum(len(read_own_table(run)) for run in runs) - len(decisions)
 
 
 def _gate_decides(final: Told) -> bool:

@@ -45,6 +45,7 @@ class FitData:
     runs: tuple[str, ...]
     judges: tuple[str, ...]
     weights: tuple[str, ...] = ()  # the chat models as the runs note them
+    left_out: int = 0  # turns of the runs that tell nothing about the method (see ``read_decisions``)
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -61,6 +62,7 @@ class FitData:
             "models": list(self.models),
             "judge": ", ".join(self.judges),
             "turns": len(self.turns.points),
+            "left_out": self.left_out,
             "sessions": len(np.unique(self.turns.session)),
             "candidates": int(self.turns.gate_decides.sum()),
             "right": int(self.turns.right.sum()),

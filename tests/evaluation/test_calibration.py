@@ -28,7 +28,7 @@ from evaluation.scores.scoring import risk_coverage
 from evaluation.studies import calibrate, gate_study, plots
 from evaluation.studies.calibrate import set_values
 from evaluation.studies.collection_gate import OPEN
-from evaluation.studies.decisions import Decision, Turns, read_decisions, run_folders
+from evaluation.studies.decisions import Decision, Turns, count_left_out, read_decisions, run_folders
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
@@ -427,6 +427,24 @@ def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog:
     held_back = sum(turn.miss for turn in turns)
     assert held_back and len(read_decisions(tmp_path / "run", Silent())) == 23 - held_back
     assert f"{held_back + 1} turns are left out, because the judge gave no usable reply" in caplog.text
+
+
+def test_turns_without_a_decision_are_counted_as_the_others_that_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One lacks its record, one failed before its last stage, and the deadline cut one short."""
+    _write_run(tmp_path / "run")
+    trace = tmp_path / "run" / "trace.jsonl"
+    _, failed, short, *others = map(read_record, trace.read_text().splitlines())
+    late = StageRecord("rerank", 0.0, "skipped", "time", "no time")
+    write_records(trace, [replace(failed, stages=()), replace(short, stages=(late, *short.stages)), *others])
+    decisions = read_decisions(tmp_path / "run", RuleJudge())
+    assert "2 turns are left out, because trace.jsonl has no decision on them" in caplog.text
+    assert "1 turns are left out, because the time was up" in caplog.text
+    assert len(decisions) == 21 and count_left_out([tmp_path / "run"], decisions) == 3
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(tmp_path / "gate.json")]) == 0
+    fitted_on = Gate.load(tmp_path / "gate.json").fitted_on
+    assert (fitted_on["turns"], fitted_on["left_out"]) == (21, 3)
 
 
 def test_a_table_of_other_answers_is_refused(tmp_path: Path) -> None:
