@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
@@ -154,6 +154,13 @@ def index_questions(sessions: Iterable[Session]) -> dict[Key, AnsweredTurn]:
 def has_question(turn: AnsweredTurn, question: AnsweredTurn | None) -> bool:
     """Return whether a saved answer has the words and the truth of a data set's question, if there is one."""
     return question is not None and (turn.query, turn.ground_truth) == (question.query, question.ground_truth)
+
+
+def count_strange(turns: Iterable[AnsweredTurn], questions: Mapping[Key, AnsweredTurn]) -> tuple[int, int]:
+    """Count the saved answers that are to none of the questions, and those whose question has other words or another truth."""
+    sources = [(turn, questions.get(turn.key)) for turn in turns]
+    num_unknown = sum(question is None for _, question in sources)
+    return num_unknown, sum(not has_question(*each) for each in sources) - num_unknown
 
 
 def place_turn(turn: AnsweredTurn, question: AnsweredTurn) -> AnsweredTurn:

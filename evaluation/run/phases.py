@@ -29,7 +29,7 @@ from evaluation.records import (
     Key,
     RunLogLine,
     Session,
-    has_question,
+    count_strange,
     index_questions,
     place_turn,
 )
@@ -251,16 +251,15 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
     mismatches = []
     questions = {} if dataset is None else index_questions(dataset.sessions)
     if dataset is not None:
-        num_strange = sum(turn.key not in questions for turn in turns)
-        if num_strange:
+        num_unknown, num_changed = count_strange(turns, questions)
+        if num_unknown:
             mismatches.append(
-                f"{num_strange} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
+                f"{num_unknown} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
                 "--revision and --dataset-type"
             )
-        changed = sum(turn.key in questions and not has_question(turn, questions[turn.key]) for turn in turns)
-        if changed:
+        if num_changed:
             mismatches.append(
-                f"{changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"
+                f"{num_changed} of {len(turns)} answers have another question or truth than {dataset.name} and are judged by their own"
             )
     sizes = {turn.session_id: max(1, questions.get(turn.key, turn).total_turn_count) for turn in turns}
     num_missing = sum(sizes.values()) - len(turns)

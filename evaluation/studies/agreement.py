@@ -32,6 +32,7 @@ from evaluation.studies.judged_entries import (
     Saved,
     SavedOptions,
     add_labels,
+    check_questions,
     find_saved,
     judge_entry,
     load_labels,
@@ -214,10 +215,11 @@ def collect_ratings(saved: Saved, options: AgreementOptions, console: Console) -
     """Collect the verdicts of each judge, and the labels by hand, by rater.
 
     Raises:
-        EvaluationError: There are fewer than two raters, or one of them has nothing to say.
+        EvaluationError: There are fewer than two raters, one of them has nothing to say, or no answer is to a question of the data sets.
         JudgeError: A judge is not available.
     """
     sets = load_labels(options)
+    check_questions([saved], sets, console)
     saved = add_labels([saved], sets)[0]
     names = [name.strip() for name in options.judges.split(",") if name.strip()]
     if len(names) + (options.labels is not None) < 2:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from rich.console import Console
 
 from agents.base.command_options import Flag, Options
@@ -37,6 +37,8 @@ from evaluation.records import (
     EvaluationError,
     JudgedTurn,
     Key,
+    TurnFacts,
+    count_strange,
     index_questions,
     place_turn,
 )
@@ -153,6 +155,16 @@ class OneJudgeOptions(SavedOptions, JsonOptions):
         "tables where one judge made all, else as there",
     )
 
+    @model_validator(mode="after")
+    def _check_judge(self) -> Self:
+        """Refuse options of a judge that is not named: verdicts of the runs' own tables would be taken in spite of them."""
+        given = [name for name in ("judge_style", "organiser", "max_cost", "judge_price") if getattr(self, name)]
+        if given and self.eval_model is None:
+            raise ValueError(
+                f"--{given[0].replace('_', '-')} is for a judge that is asked now; name it with --eval-model"
+            )
+        return self
+
 
 def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Console) -> Entries:
     """Read and judge the answers named on a command line.
@@ -172,10 +184,11 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     if double:
         raise EvaluationError(f"two entries are called {double[0]}; write LABEL=PATH")
     sets, rules = load_labels(options), options.rules
+    check_questions(saved, sets, console)
     saved = add_labels(saved, sets)
     if not sets and (note := explain_ego_source(rules)):
         console.print(note, style="yellow", markup=False, soft_wrap=True)
-    if options.eval_model is None and (own_entries := read_own_verdicts(saved, rules)) is not None:
+    if options.eval_model is None and (own_entries := read_own_verdicts(saved, rules, sets)) is not None:
         return own_entries
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
     if not sets and (note := explain_strictness(judge.name)):
@@ -249,6 +262,41 @@ def load_labels(options: SavedOptions) -> list[CragDataset]:
     return datasets
 
 
+def check_questions(saved: Sequence[Saved], sets: Sequence[CragDataset], console: Console) -> None:
+    """Say how many answers are to no question of the data sets, or to one with other words or another truth; without sets nothing.
+
+    Such answers get no accepted answers, so that the rule judge takes more of them for wrong.
+
+    Raises:
+        EvaluationError: An entry answers no question of the data sets.
+    """
+    if not sets:
+        return
+    questions = _index_sets(sets)
+    names = " and ".join(dict.fromkeys(each.name for each in sets))
+    for each in saved:
+        total = len(each.turns)
+        num_unknown, num_changed = count_strange(each.turns, questions)
+        if num_unknown == total:
+            raise EvaluationError(
+                f"{each.label} answers no question of {names}; name the split that it answered with --split, or its --revision"
+            )
+        notes = {
+            "are to no question of it, which tells nothing of them: check --split and --revision": num_unknown,
+            "have another question or truth and are judged by their own": num_changed,
+        }
+        for what, number in notes.items():
+            if number:
+                console.print(
+                    f"{each.label} and {names}: {number} of {total} answers {what}",
+                    style="yellow", markup=False, soft_wrap=True,
+                )  # fmt: skip
+
+
+def _index_sets(sets: Sequence[CragDataset]) -> dict[Key, AnsweredTurn]:
+    return index_questions(session for each in sets for session in each.sessions)
+
+
 def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list[Saved]:
     """Add missing labels to the answers, from the data sets or from an entry that has them.
 
@@ -257,7 +305,7 @@ def add_labels(saved: Sequence[Saved], sets: Sequence[CragDataset] = ()) -> list
     """
     saying = (turn for each in reversed(saved) for turn in each.turns if turn.domain and not _is_number(turn.domain))
     labelled = {turn.key: turn for turn in saying}
-    questions = index_questions(session for each in sets for session in each.sessions)
+    questions = _index_sets(sets)
 
     def complete(turn: AnsweredTurn) -> AnsweredTurn:
         question = questions.get(turn.key)
@@ -284,38 +332,77 @@ def _is_number(label: str) -> bool:
     return label.lstrip("-").isdigit()
 
 
-def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS) -> Entries | None:
-    """Read the verdicts from the runs' own tables.
+def read_own_verdicts(saved: Sequence[Saved], rules: Rules = OURS, sets: Sequence[CragDataset] = ()) -> Entries | None:
+    """Read the verdicts from the runs' own tables, with the facts that the data sets state.
 
     Returns:
-        None unless each run has a table of the same answers, and the same judge made all of them by these rules.
+        None unless each run has a table of the same answers, and the same judge made all of them by these rules. A judge that needs
+        accepted answers must have had those of the data sets or, without data sets, the same ones for all tables.
     """
-    entries, judges = [], set[tuple[str, bool]]()
+    entries, tables = [], list[_OwnTable]()
     for each in saved:
-        verdicts: dict[Key, JudgedTurn] = {}
-        for file in each.files:
-            about = read_about(file.parent)
-            if about.get("rules", OURS.name) != rules.name:
-                return None
-            judges.add(_identify_judge(about))
-            try:
-                verdicts |= {judged.turn.key: judged for judged in read_turn_table(file.parent)}
-            except EvaluationError:
-                return None
-        if not is_table_of(verdicts.values(), each.turns):
-            return None  # they were changed after they were judged
-        entries.append(_make_entry(each, [replace(verdicts[turn.key], turn=turn) for turn in each.turns], rules))
-    judge, _ = judges.pop()
-    if judges or not judge:
+        own_tables = [table for file in each.files if (table := _read_own_table(file.parent, rules)) is not None]
+        verdicts = {judged.turn.key: judged for table in own_tables for judged in table.turns}
+        if len(own_tables) < len(each.files) or not is_table_of(verdicts.values(), each.turns):
+            return None  # there is none, or the answers were changed after they were judged
+        facts = _select_facts(sets, each.turns)
+        pairs = [(turn, verdicts[turn.key]) for turn in each.turns]
+        judged_turns = [
+            replace(judged, turn=turn, facts=facts.get(turn.interaction_id, judged.facts)) for turn, judged in pairs
+        ]
+        entries.append(_make_entry(each, judged_turns, rules))
+        tables += own_tables
+    judge = tables[0].judge
+    if not judge or any(table.judge != judge for table in tables):
+        return None
+    if needs_accepted_answers(judge) and not _has_same_accepted(tables, sets):
         return None
     description = f"those of the runs' own tables, judged by {judge}; rules: {rules.name}"
     return Entries(tuple(entries), judge, rules.name, description)
 
 
-def _identify_judge(about: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return the name of a run's judge, and whether it knew accepted answers if its verdicts depend on them."""
-    name = str(about.get("judge", ""))
-    return name, needs_accepted_answers(name) and bool(about.get(ACCEPTED))
+@dataclass(frozen=True)
+class _OwnTable:
+    """Table of a run.
+
+    Attributes:
+        num_accepted: Number of turns whose accepted answers the judge knew.
+    """
+
+    judge: str
+    num_accepted: int
+    turns: Sequence[JudgedTurn]
+
+
+def _read_own_table(run: Path, rules: Rules) -> _OwnTable | None:
+    """Read the table of the run in a folder; None if there is none by these rules."""
+    about = read_about(run)
+    if about.get("rules", OURS.name) != rules.name:
+        return None
+    number = about.get(ACCEPTED)
+    try:
+        return _OwnTable(str(about.get("judge", "")), number if isinstance(number, int) else 0, read_turn_table(run))
+    except EvaluationError:
+        return None
+
+
+def _has_same_accepted(tables: Sequence[_OwnTable], sets: Sequence[CragDataset]) -> bool:
+    """Return whether the judge knew the accepted answers of the data sets or, without data sets, the same ones for all tables."""
+    if sets:
+        return all(
+            table.num_accepted == len(_select_accept(sets, [judged.turn for judged in table.turns])) for table in tables
+        )
+    # Which ones it knew is not noted. Their number is the same for the same questions, and is 0 for all tables or for none.
+    numbers = {(frozenset(judged.turn.key for judged in table.turns), table.num_accepted) for table in tables}
+    return len(dict(numbers)) == len(numbers) and len({number > 0 for _, number in numbers}) == 1
+
+
+def _select_accept(sets: Sequence[CragDataset], turns: Sequence[AnsweredTurn]) -> dict[str, Sequence[str]]:
+    return {key: forms for each in sets for key, forms in each.select_accept(turns).items()}
+
+
+def _select_facts(sets: Sequence[CragDataset], turns: Sequence[AnsweredTurn]) -> dict[str, TurnFacts]:
+    return {key: facts for each in sets for key, facts in each.select_facts(turns).items()}
 
 
 def judge_entry(
@@ -330,8 +417,8 @@ def judge_entry(
     judged = judge_turns(
         saved.turns,
         judge,
-        accept={key: forms for each in sets for key, forms in each.select_accept(saved.turns).items()},
-        facts={key: turn_facts for each in sets for key, turn_facts in each.select_facts(saved.turns).items()},
+        accept=_select_accept(sets, saved.turns),
+        facts=_select_facts(sets, saved.turns),
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,

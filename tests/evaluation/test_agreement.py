@@ -13,7 +13,7 @@ from evaluation.files.outputs import write_outputs
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 from evaluation.studies import agreement as study
 from evaluation.studies.agreement import measure_agreement, read_labels, select_judged
-from tests.evaluation.worlds import judged
+from tests.evaluation.worlds import judged, picture, row, write_dataset
 
 
 def make_verdicts(verdicts: str) -> dict[Key, bool]:
@@ -180,6 +180,14 @@ def test_raters_who_decided_on_no_turn_together_are_told(tmp_path: Path) -> None
     status, printed = run(tmp_path, str(tmp_path / "a.jsonl"), "--labels", str(labels), "--out", str(out))
     assert status == 2 and "no answer was decided by two raters" in printed
     assert not (out / "agreement.json").exists()
+
+
+def test_answers_to_no_question_of_the_data_set_are_not_rated(tmp_path: Path) -> None:
+    saved = tmp_path / "a.jsonl"
+    saved.write_text(json.dumps(make_turns(("s", "a"))[0].to_dict()) + "\n")
+    write_dataset(tmp_path / "data", [row("t", 2, "v0.1.2", picture(), "")], "v0.1.2")
+    status, printed = run(tmp_path, str(saved), "--judges", "rule,own", "--dataset", str(tmp_path / "data"))
+    assert status == 2 and "a answers no question of crag-mm-multi-turn-public@v0.1.2/validation" in printed
 
 
 @pytest.mark.parametrize(

@@ -131,9 +131,84 @@ def test_tables_of_the_rule_judge_with_and_without_accepted_answers_are_not_comp
         save(tmp_path / name / "response.jsonl", [turn.turn for turn in turns])
     runs = [tmp_path / "one", tmp_path / "two"]
     assert "those of the runs' own tables, judged by rule" in run(*runs)[1]
-    write_outputs(runs[1], turns, {"judge": "rule", ACCEPTED: 0})
-    output = run(*runs)[1]
-    assert "judged now by rule" in output and "the rule judge knows no accepted answers" in output
+    for number in (0, 2):
+        write_outputs(runs[1], turns, {"judge": "rule", ACCEPTED: number})
+        output = run(*runs)[1]
+        assert "judged now by rule" in output and "the rule judge knows no accepted answers" in output
+
+
+@pytest.fixture
+def dialog(tmp_path: Path) -> list[JudgedTurn]:
+    """Two answers to a data set, of which the strict rule judge takes the second for wrong: its short form is accepted there."""
+    data = write_dataset(tmp_path / "data", [row("s", 2, "v0.1.2", picture(), "")], "v0.1.2")
+    (data / "accept.json").write_text(json.dumps({"s-0": ["zero"], "s-1": ["uno"]}))
+    (data / "content_ids.json").write_text(json.dumps({"s-0": {"same_photo": True}, "s-1": {"same_photo": False}}))
+    texts = [("Number 0.", True), ("uno", False)]
+    return [
+        replace(
+            turn,
+            turn=replace(turn.turn, query=f"What is number {n}?", ground_truth=f"Number {n}.", agent_response=answer),
+            correct=right,
+            exact=right,
+        )
+        for n, (turn, (answer, right)) in enumerate(zip(judged("hh"), texts, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(("judge", "accepted", "source"), [
+    ("rule", 0, "judged now by rule"),
+    ("rule", 1, "judged now by rule"),
+    ("rule", 2, "those of the runs' own tables"),
+    ("a person", 0, "those of the runs' own tables"),
+])  # fmt: skip
+def test_a_data_set_gives_its_facts_and_its_accepted_answers_to_runs_that_lacked_them(
+    tmp_path: Path,
+    run: Callable[..., tuple[int, str]],
+    dialog: list[JudgedTurn],
+    judge: str,
+    accepted: int,
+    source: str,
+) -> None:
+    write_outputs(tmp_path / "one", dialog, {"judge": judge, ACCEPTED: accepted})
+    save(tmp_path / "one" / "response.jsonl", [turn.turn for turn in dialog])
+    status, output = run(tmp_path / "one", "--dataset", tmp_path / "data", "--out", tmp_path / "out")
+    assert status == 0 and source in output, output
+    board = json.loads((tmp_path / "out" / "leaderboard.json").read_text())
+    (entry,) = board["tasks"]["multi-turn"]["entries"]
+    assert entry["truthfulness"] == (1.0 if "now" in source else 0.0)
+    assert list(entry["slices"]["photo"]) == ["another photo", "same photo"]
+
+
+def test_answers_to_other_questions_than_the_data_sets_are_told(
+    tmp_path: Path, run: Callable[..., tuple[int, str]], dialog: list[JudgedTurn]
+) -> None:
+    turns = [turn.turn for turn in dialog]
+    cases = {
+        "1 of 2 answers are to no question of it": [turns[0], replace(turns[1], interaction_id="other")],
+        "1 of 2 answers have another question or truth": [turns[0], replace(turns[1], ground_truth="Another.")],
+    }
+    for message, changed in cases.items():
+        status, output = run(save(tmp_path / "a.jsonl", changed), "--dataset", tmp_path / "data")
+        assert status == 0 and message in output and output.count(" of 2 answers") == 1, output
+    assert " of 2 answers" not in run(save(tmp_path / "a.jsonl", turns), "--dataset", tmp_path / "data")[1]
+    other = save(tmp_path / "b.jsonl", [replace(turn, session_id="of another split") for turn in turns])
+    status, output = run(tmp_path / "a.jsonl", other, "--dataset", tmp_path / "data")
+    assert status == 2 and "b answers no question of crag-mm-multi-turn-public@v0.1.2/validation" in output
+    assert "--split" in output
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--organiser", "kit"), ("--judge-style", "explained"), ("--max-cost", "1"), ("--judge-price", "0.1,0.2")],
+)
+def test_options_of_a_judge_that_is_not_named_are_refused(
+    arguments: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verdicts of the run's own table would be taken, whoever made them."""
+    with pytest.raises(SystemExit):
+        leaderboard.LeaderboardOptions.parse(["run", *arguments])
+    assert f"{arguments[0]} is for a judge that is asked now; name it with --eval-model" in capsys.readouterr().err
+    assert leaderboard.LeaderboardOptions.parse(["run", *arguments, "--eval-model", "m"]).eval_model == "m"
 
 
 def test_the_rules_of_a_release_score_as_it_does(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
