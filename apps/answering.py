@@ -15,6 +15,7 @@ from typing import Annotated, Any, Self
 from PIL import Image
 from pydantic import Field, model_validator
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
 from agents.base.files import format_os_error
 from agents.base_agent import BaseAgent, Message
@@ -22,8 +23,7 @@ from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import decode_image
 from agents.runner.otlp import OtlpSender, open_sender
-from agents.search.paths import CACHE_VARIABLE
-from agents.settings.run_config import DEFAULT_CACHE, DEFAULT_SPLIT, RunConfig, preset_names, profile_names
+from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
 from apps.outcome import Outcome, build_outcome
@@ -203,9 +203,7 @@ class AnswererOptions(ProbedModelOptions, OtlpOptions):
         None,
         description=f"data set whose indices are searched; default: the newest in the cache, else {DEFAULT_SPLIT}",
     )
-    cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(
-        DEFAULT_CACHE, description="indices and converted weights"
-    )
+    cache: CacheOption = Field(DEFAULT_CACHE, description="indices and converted weights")
     no_web: bool = Field(False, description="do not search the web; needs no web index")
     no_images: bool = Field(False, description="do not search images")
     without: Annotated[tuple[str, ...], Flag(metavar="STAGE", repeated=True)] = Field(

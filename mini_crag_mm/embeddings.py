@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.models.base import FloatArray
 from agents.search.embedding_cache import EmbeddingCache
-from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm.content_models import SPLITS
 from mini_crag_mm.index_contents import BACKGROUND, list_keys
 from mini_crag_mm.loader import SET
@@ -68,7 +68,7 @@ def add_missing(cache: EmbeddingCache) -> int:
 class EmbeddingsOptions(Options):
     """Write the embeddings that come with the set, from a cache that both splits were prepared in."""
 
-    cache: Path = Field(DEFAULT_CACHE, description="cache folder in which both splits were prepared")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder in which both splits were prepared")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

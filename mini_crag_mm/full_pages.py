@@ -26,11 +26,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 from pydantic import Field
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.base.files import write_whole
 from agents.search.pages.page_text import main_content
 from agents.search.pages.web_cache import PageCache
-from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import wikipedia
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.index_contents import BACKGROUND, list_pages
@@ -193,7 +193,7 @@ class PagesOptions(Options):
     """Count the full pages of a prepared cache."""
 
     split: Literal["validation", "public_test", "all"] = Field("all", description="splits to count")
-    cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
     background: int = Field(BACKGROUND, description="other summaries in the index, as it was prepared")
 
 

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from PIL import Image
 
+from agents.base.cache_folder import DEFAULT_CACHE
 from agents.base.files import write_whole
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig
+from agents.settings.run_config import RunConfig
 from mini_crag_mm.content_models import Content, Split, load_content
 
 if TYPE_CHECKING:

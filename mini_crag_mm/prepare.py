@@ -17,12 +17,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.files import write_whole
 from agents.models import vision
 from agents.search.index_sources import CHUNK_WORDS
 from agents.search.pages.web_cache import cache_name
-from agents.settings.run_config import DEFAULT_CACHE
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.full_pages import FOLDER, PageMaker, write_pages
@@ -97,7 +97,7 @@ class PrepareOptions(Options):
     """Build what the mini CRAG-MM needs, once."""
 
     split: Literal["validation", "public_test", "all"] = Field("public_test", description="splits to index")
-    cache: Path = Field(DEFAULT_CACHE, description="cache folder to write to")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder to write to")
     background: Annotated[int, Flag(metavar="N")] = Field(
         BACKGROUND,
         description="other Wikipedia summaries to index beside the set's own pages; -1 for all 9,500 (minutes on two cores)",

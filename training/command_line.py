@@ -10,11 +10,11 @@ from typing import Annotated, Any, TypeVar
 from pydantic import Field
 from rich.console import Console
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
-from agents.settings.run_config import DEFAULT_CACHE
 from evaluation import commands
 from evaluation.files.manifest import read_json, write_json
 from evaluation.records import DEFAULT_REVISION, EvaluationError
@@ -33,7 +33,7 @@ class ResultOptions(Options):
     """Options of every command that makes something of data."""
 
     out: Path = Field(description="folder of the result")
-    cache: Path = Field(DEFAULT_CACHE, description="folder of judgements, converted tables and weights")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder of judgements, converted tables and weights")
 
 
 class JudgedOptions(ResultOptions):

@@ -20,10 +20,11 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.readers.answers import ANSWER
 from agents.asking.readers.fields import paraphrases_form
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.models.base import ChatReply
 from agents.models.reply_cache import ReplyStore
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig
+from agents.settings.run_config import RunConfig
 from evaluation.judge.judging import Judge, choose_judge
 from evaluation.records import REPLIES
 from evaluation.scores.scoring import is_miss
@@ -112,7 +113,7 @@ class ParaphraseOptions(Options):
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None, description="judge of the paraphrases (see local_evaluation.py)"
     )
-    cache: Path = Field(DEFAULT_CACHE, description="folder of replies, judgements and weights")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder of replies, judgements and weights")
 
 
 def run(options: ParaphraseOptions) -> None:

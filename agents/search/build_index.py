@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
 from agents.base.files import annotate_os_error, format_os_error, is_file_error, well_formed
@@ -21,7 +22,6 @@ from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import MAX_DOCUMENT, main_content
-from agents.search.paths import CACHE_VARIABLE, DEFAULT_CACHE
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
@@ -84,7 +84,7 @@ class IndexOptions(Options):
     ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
         None, description="that cluster; every machine has the same files; not given: this one"
     )
-    cache: Annotated[Path, Flag(variable=CACHE_VARIABLE)] = Field(DEFAULT_CACHE, description="embeddings")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="embeddings")
     no_progress: bool = Field(False, description="no progress bars")
 
     @model_validator(mode="after")

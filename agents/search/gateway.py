@@ -10,11 +10,12 @@ from typing import Any, TypeVar
 
 from PIL import Image
 
+from agents.base.cache_folder import default_cache
 from agents.base.result_cache import ResultCache
 from agents.models.pixels import pixels_digest, to_rgb
 from agents.search.hits import Hit, ImageHit, PageText, Results, WebHit
 from agents.search.pages.web_cache import PageCache, PictureCache
-from agents.search.paths import default_cache, organiser_pages
+from agents.search.paths import organiser_pages
 from agents.search.provided_context import ProvidedContext
 from agents.search.searchers import image_searcher, reason, web_searcher
 from agents.time_limits.deadline import NO_DEADLINE, Deadline

@@ -55,7 +55,7 @@ VARIABLES = frozenset(
     {
         "CRAG_PRESET",  # of the agent that the evaluator builds (``RunConfig.from_environment``)
         "CRAG_PROFILE",
-        "CRAG_CACHE",  # folder of indices, pictures and pages (``agents.search.paths``)
+        "CRAG_CACHE",  # folder of indices, pictures and pages (``agents.base.cache_folder``)
         "CRAG_WEBSEARCH_CACHE_DIR",  # the organiser's page cache
         "CRAG_API_KEY",  # of ``crag serve``
         "CRAG_GGUF",  # weights of one's own, which the profiles embedded, embedded_batch and laptop read

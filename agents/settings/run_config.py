@@ -12,9 +12,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents.base.cache_folder import DEFAULT_CACHE, default_cache
 from agents.base.named import canonical, parse_name
 from agents.base.revisions import with_revision
-from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, ROOT, Profile, SettingsError, load_profile, names
+from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, Profile, SettingsError, load_profile, names
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
 from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-DEFAULT_CACHE = ROOT / ".cache"
 DEFAULT_SPLIT = "validation"
 """Of the organiser's indices, and of those that are built without a name."""
 
@@ -314,7 +314,7 @@ class RunConfig:
             dataset_id = template.format(split=_tag(split))
             if current_revision(hub, dataset_id) is not None:
                 continue
-            place = "" if self.cache.resolve() == DEFAULT_CACHE else f" --cache {self.cache}"
+            place = "" if self.cache.resolve() == default_cache().resolve() else f" --cache {self.cache}"
             if self.collection is not None:
                 raise SearchError(f"{self.collection.folder} is not indexed; run: {self._index_command}{place}")
             sources = {"image": "--images FOLDER --table TABLE.csv", "web": "--documents FOLDER"}[kind]

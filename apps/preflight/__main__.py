@@ -4,7 +4,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -13,13 +12,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
 from agents.base.files import format_os_error
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig, preset_names, profile_names
+from agents.settings.run_config import RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions
 from apps.preflight.admission import check_models
 from apps.preflight.check import Check, check, run_check
@@ -60,7 +60,7 @@ class PreflightOptions(ModelOptions, JsonOptions):
     gpu_gb: float = Field(
         L40S_BYTES / 1e9, description="memory of the GPU in GB, as torch reports it; 1 GB of it stays free"
     )
-    cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder with the local indices")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

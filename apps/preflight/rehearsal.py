@@ -9,18 +9,18 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import ROOT, Limits
 from agents.runner.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig
+from agents.settings.run_config import RunConfig
 from apps.preflight.check import Check, check, run_program
 
 IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
@@ -109,7 +109,7 @@ class RehearsalOptions(Options):
     preset: str = Field("best", description="the preset that is submitted")
     profile: str = Field("embedded", description="the profile of the rehearsal")
     task: Literal[1, 2, 3] = Field(2, description="task of the challenge; 1: no web search")
-    cache: Path = Field(DEFAULT_CACHE, description="cache folder with the local indices")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder with the local indices")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

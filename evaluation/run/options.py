@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
 from evaluation.judge.options import JudgeOptions
@@ -202,7 +203,7 @@ class AgentOptions(ProbedModelOptions):
         description="how the agent is called: it gets the search pipeline and searches, as in the challenge; or it is built "
         "without one and each call brings what the evaluation found, as in the research release",
     )
-    cache: Path = Field(Path(".cache"), description="folder for indices, models, images and judgements")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder for indices, models, images and judgements")
     tokenizer: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
         None,
         description="tokenizer that cuts answers at 75 tokens, the first of which begins the text; not given: Llama-3.2's, "

@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 from rich.console import Console
 from tomlkit.exceptions import TOMLKitError
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.files import read_toml, write_whole
 from agents.base.linear_head import HeadError
@@ -79,7 +80,7 @@ class HeldBackOptions(Options):
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None, description="who judges them; not given: who judged the run"
     )
-    cache: Path = Field(Path(".cache"), description="folder of judgements")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder of judgements")
 
 
 class CalibrateOptions(HeldBackOptions, JsonOptions):

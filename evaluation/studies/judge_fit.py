@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 from rich.console import Console
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.files import write_whole
 from evaluation.commands import make_console, run_to_exit_status
@@ -150,7 +151,7 @@ class JudgeFitOptions(Options):
         "embedded", description="whose chat model; a name or the path of a .toml file"
     )
     labels: Annotated[Path, Flag(metavar="FILE")] = Field(description="answers with labels, JSON lines")
-    cache: Path = Field(Path(".cache"), description="folder of the models and of their replies")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder of the models and of their replies")
     out: Annotated[Path, Flag(metavar="DIR")] = Field(CUTS, description="folder of the cuts")
     dry_run: bool = Field(False, description="write nothing")
     no_progress: bool = Field(False, description="no progress bar")

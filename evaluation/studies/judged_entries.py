@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self, get_args
 from pydantic import Field, model_validator
 from rich.console import Console
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
@@ -118,7 +119,7 @@ class EntryOptions(JudgeOptions):
     group = "who judges"
 
     num_workers: Annotated[int, Flag(metavar="N")] = Field(8, ge=1, description="judgements asked for at the same time")
-    cache: Path = Field(Path(".cache"), description="folder for judgements and data sets")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder for judgements and data sets")
     no_progress: bool = Field(False, description="no progress bars")
 
 

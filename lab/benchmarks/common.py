@@ -10,6 +10,7 @@ from pydantic import Field, Json
 from rich.console import Console
 from rich.table import Table
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.models.architecture import ArchitectureError
 from agents.models.base import FloatArray, ImageEncoder, ModelError
@@ -18,7 +19,6 @@ from agents.profiles.profile import SettingsError
 from agents.runner.pipeline import Pipeline
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
-from agents.settings.run_config import DEFAULT_CACHE
 from agents.turn import Turn
 from evaluation import commands
 from evaluation.records import EvaluationError
@@ -36,7 +36,7 @@ class BenchmarkOptions(Options):
     """Options of every benchmark on the mini set."""
 
     split: Split = Field("validation", description="split of the mini set; tune on validation only")
-    cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
 
 
 class ProfileOptions(BenchmarkOptions):

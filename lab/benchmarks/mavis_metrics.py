@@ -16,6 +16,7 @@ import numpy.typing as npt
 from PIL import Image
 from pydantic import Field
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from evaluation.commands import make_console
 from evaluation.data.crag_dataset import CragDataset
@@ -152,7 +153,7 @@ class MavisOptions(Options):
     sentences: tuple[Which, ...] = Field(
         ("generated", "checked"), description="sentences to measure: before the check, after it"
     )
-    cache: Path = Field(Path(".cache"), description="folder of converted weights")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder of converted weights")
     rows: Annotated[Path | None, Flag(names=("--json",), metavar="FILE")] = Field(
         None, description="write the rows there too"
     )

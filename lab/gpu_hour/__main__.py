@@ -25,10 +25,11 @@ from typing import Any
 from pydantic import Field
 from rich.console import Console
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.base.files import write_whole
 from agents.profiles.profile import ROOT
-from agents.settings.run_config import DEFAULT_CACHE, profile_names
+from agents.settings.run_config import profile_names
 from evaluation.commands import make_console, run_to_exit_status
 from lab.gpu_hour.report import list_missing, write_report
 from lab.gpu_hour.step import remove_names
@@ -50,7 +51,7 @@ class HourOptions(Options):
     step_minutes: float = Field(20.0, gt=0, description="a step is ended after so many minutes")
     download: bool = Field(False, description="fetch weights that are missing from the hub, tens of GB a profile")
     again: bool = Field(False, description="measure anew what is there")
-    cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
 
 
 class Hour:

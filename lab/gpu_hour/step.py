@@ -11,11 +11,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.base.files import write_whole
 from agents.base.secrets import scrub
 from agents.profiles.profile import ROOT
-from agents.settings.run_config import DEFAULT_CACHE, RunConfig
+from agents.settings.run_config import RunConfig
 from evaluation.commands import summarise_error
 from lab.gpu_hour import measure
 from mini_crag_mm.loader import PreparedSet
@@ -29,7 +30,7 @@ class StepOptions(Options):
     profile: str = Field("gpu", description="profile")
     preset: str = Field("best", description="preset")
     turns: int = Field(20, ge=1, description="turns that are answered")
-    cache: Path = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder that mini_crag_mm.prepare filled")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

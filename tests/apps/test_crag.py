@@ -11,7 +11,8 @@ import tomllib
 
 import pytest
 
-from agents.base.command_options import Options
+from agents.base.cache_folder import CACHE_VARIABLE, DEFAULT_CACHE
+from agents.base.command_options import Flag, Options
 from agents.profiles.profile import ROOT
 from agents.settings.run_config import preset_names, profile_names
 from apps import crag
@@ -34,6 +35,28 @@ def test_a_command_calls_itself_by_its_name_and_shows_defaults(
     assert stopped.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"crag {command.name}: error: ")
+
+
+PACKAGES = ("agents", "apps", "evaluation", "mini_crag_mm", "training")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        if re.search(r"^    cache: .*Field\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ],
+)
+def test_a_command_with_a_cache_finds_it_by_the_environment_else_in_the_repository(module: str) -> None:
+    kinds = [kind for kind in vars(importlib.import_module(module)).values() if isinstance(kind, type)]
+    fields = [
+        field for kind in kinds if issubclass(kind, Options) and (field := kind.model_fields.get("cache")) is not None
+    ]
+    assert fields
+    for field in fields:
+        assert field.default == DEFAULT_CACHE and Flag(variable=CACHE_VARIABLE) in field.metadata
 
 
 def test_the_list_of_commands_imports_none_of_them() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from agents.base.cache_folder import DEFAULT_CACHE
 from agents.base.linear_head import HeadError, LinearHead
 from agents.methods.domains import load_domains
 from agents.models.base import DomainClassifier, Label, ModelError, QuestionImageFeatures
@@ -270,7 +271,6 @@ def test_the_registry_falls_back_to_zero_shot_where_there_is_no_head(
 def test_the_embedded_profile_classifies() -> None:
     from agents.profiles.model_set import ModelSet
     from agents.profiles.profile import load_profile
-    from agents.settings.run_config import DEFAULT_CACHE
 
     domain_descriptions = {domain.name: domain.description for domain in load_domains().values()}
     models = ModelSet(load_profile("embedded"), DEFAULT_CACHE, domains=domain_descriptions)

@@ -71,6 +71,16 @@ def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: 
     assert capsys.readouterr().out.count(" 0 newly embedded") == 2
 
 
+@pytest.mark.parametrize(("named", "ending"), [("cache", "seum 1"), ("another", "--cache .*cache")])
+def test_the_command_that_indexes_names_a_cache_that_the_environment_does_not(
+    museum: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, ending: str
+) -> None:
+    monkeypatch.setenv("CRAG_CACHE", str(tmp_path / named))
+    config = RunConfig.read(cache=tmp_path / "cache", knowledge=museum)
+    with pytest.raises(SearchError, match=rf"run: crag index .*{ending}$"):
+        config.pipeline(**config.plan_search("validation"))
+
+
 def test_photos_whose_names_are_no_unicode(museum: Path, tmp_path: Path) -> None:
     name = os.fsdecode(b"m\xfchle")
     (museum / "photos" / "pond.png").rename(museum / "photos" / f"{name}.png")

@@ -26,6 +26,7 @@ from filelock import FileLock, Timeout
 from pydantic import Field
 from tqdm import tqdm
 
+from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.base.hub_reach import HUB_SECONDS
 from agents.base.revisions import LOCK_COMMAND, MAIN, is_commit
@@ -258,7 +259,7 @@ def _sum(path: Path) -> str:
 class GgufOptions(Options):
     """Fetch the language model of the embedded profile (1.1 GB)."""
 
-    cache: Path = Field(Path(".cache"), description="cache folder")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder")
     where: bool = Field(False, description="only say which file would be loaded")
 
 
