@@ -277,7 +277,10 @@ def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
         knowledge=options.knowledge,
     )
     split = _choose_split(config, options)
-    return config, config.plan_search(split, web=not options.no_web, images=not options.no_images)
+    web, images = not options.no_web, not options.no_images
+    if web and images:
+        web = _can_search_pages(config, split)
+    return config, config.plan_search(split, web=web, images=images)
 
 
 @contextmanager
@@ -301,7 +304,15 @@ def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
         return options.split
     if config.collection is not None:
         return config.collection.split
-    splits = config.splits(web=not options.no_web)
+    splits = config.splits(web=options.no_images)
     if len(splits) > 1 and not (options.no_web and options.no_images):
         print(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too", file=sys.stderr)
-    return config.newest_split(web=not options.no_web)
+    return config.newest_split(web=options.no_images)
+
+
+def _can_search_pages(config: RunConfig, split: str) -> bool:
+    """Return whether to search pages of a split; say on standard error if the cache has its photos alone."""
+    if config.collection is not None or not config.has_photos_alone(split):
+        return True
+    print(f"{split} has no index of pages: its photos alone are searched", file=sys.stderr)
+    return False

@@ -33,7 +33,7 @@ from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, point, publish, remove_snapshot, repository_folder, snapshot_path
+from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
 
 if TYPE_CHECKING:
@@ -204,8 +204,8 @@ class IndexBuilder:
         with FileLock(folder / ".building.lock"):
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
             if Manifest.read(snapshot) == manifest:
-                if current_revision(self.hub, dataset_id) != manifest.revision:
-                    point(self.hub, dataset_id, manifest.revision)
+                # This also renews the time of ``main``: the split that is searched by default is the one indexed last.
+                point(self.hub, dataset_id, manifest.revision)
                 return BuiltIndex(snapshot, manifest, embedded, fresh=False)
             work = folder / ".building"
             shutil.rmtree(

@@ -284,6 +284,9 @@ class RunConfig:
     def splits(self, *, web: bool = True) -> list[str]:
         """List the splits whose indices are in the cache, the one prepared last first.
 
+        Args:
+            web: List only splits that have an index of pages. Each has one of images, without which no pages can be searched.
+
         Returns:
             An empty list if the profile searches no indices of the cache.
         """
@@ -292,11 +295,24 @@ class RunConfig:
         from agents.search.hub import find_published
 
         hub, search = self.cache / "hub", self.profile.search
-        times = find_published(hub, search.image_index)
-        if web:
-            pages = find_published(hub, search.web_index)
-            times = {split: when for split, when in times.items() if split in pages}
+        images, pages = find_published(hub, search.image_index), find_published(hub, search.web_index)
+        times = {
+            split: max(when, pages.get(split, when)) for split, when in images.items() if split in pages or not web
+        }
         return [split.replace("-", "_") for split in sorted(times, key=lambda split: -times[split])]
+
+    def has_photos_alone(self, split: str) -> bool:
+        """Return whether the cache has an index of a split's photos, and none of its pages."""
+        if self.profile.search.kind != "embedded":
+            return False
+        from agents.search.hub import current_revision
+
+        search = self.profile.search
+        photos, pages = (
+            current_revision(self.cache / "hub", template.format(split=_tag(split)))
+            for template in (search.image_index, search.web_index)
+        )
+        return photos is not None and pages is None
 
     def newest_split(self, *, web: bool = True) -> str:
         """Return the split to search by default: the one prepared last, else the organiser's."""

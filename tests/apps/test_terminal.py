@@ -116,7 +116,7 @@ def index(cache: Path, split: str, when: float, *, kinds: tuple[str, ...] = ("im
     """Indices of a split as they are found in a cache, published at a time."""
     for kind in kinds:
         dataset_id, revision = f"crag-mm-2025/{kind}-search-index-{split}", "a" * 40
-        snapshot_path(cache / "hub", dataset_id, revision).mkdir(parents=True)
+        snapshot_path(cache / "hub", dataset_id, revision).mkdir(parents=True, exist_ok=True)
         point(cache / "hub", dataset_id, revision)
         os.utime(repository_folder(cache / "hub", dataset_id) / "refs" / "main", (when, when))
 
@@ -127,8 +127,8 @@ def test_the_split_that_is_there_is_searched(
     PHOTO.save(tmp_path / "photo.png")
     splits: list[str] = []
 
-    def pipeline(_: RunConfig, *, split: str, **searches: bool) -> None:
-        splits.append(split)
+    def pipeline(_: RunConfig, *, split: str, web: bool, **searches: bool) -> None:
+        splits.append(split if web else f"{split} without pages")
         raise SearchError("as far as this")
 
     def searched(*more: str) -> tuple[str, str]:
@@ -140,19 +140,27 @@ def test_the_split_that_is_there_is_searched(
         patched.setattr(RunConfig, "unreachable", lambda *_, **__: None)
         assert searched() == ("validation", "")
         index(tmp_path, "public-test", 100.0)
-        index(tmp_path, "half", 300.0, kinds=("image",))
-        assert searched() == ("public_test", "")
         index(tmp_path, "my-museum", 200.0)
         assert searched() == ("my_museum", "searching my_museum, the last prepared; --split takes public_test too\n")
-        assert searched("--no-web")[0] == "half"
+        index(tmp_path, "photos", 300.0, kinds=("image",))
+        notice = "photos has no index of pages: its photos alone are searched\n"
+        others = "searching photos, the last prepared; --split takes my_museum, public_test too\n"
+        assert searched() == ("photos without pages", others + notice)
+        assert searched("--split", "photos") == ("photos without pages", notice)
+        assert searched("--no-web") == ("photos without pages", others)
+        assert searched("--no-images")[0] == "my_museum"
+        index(tmp_path, "public-test", 400.0, kinds=("web",))
+        assert searched()[0] == "public_test", "the later of its two indices counts"
+        index(tmp_path, "public-test", 100.0)
         assert searched("--split", "public_test") == ("public_test", "")
         assert searched("--profile", "server") == ("validation", ""), "the organiser's indices"
     for split, cure in (
         ("validation", "prepare it: python -m mini_crag_mm.prepare --split validation"),
         ("zoo", "build it: python -m agents.search.build_index --images FOLDER --table TABLE.csv --split zoo"),
-        ("half", "there is no web index crag-mm-2025/web-search-index-half"),
+        ("photos --no-images", "there is no web index crag-mm-2025/web-search-index-photos"),
     ):
-        assert terminal.main([str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), "--split", split]) == 2
+        words = [str(tmp_path / "photo.png"), "What?", "--cache", str(tmp_path), "--split", *split.split()]
+        assert terminal.main(words) == 2
         stderr = " ".join(capsys.readouterr().err.split())
         assert cure in stderr and "the cache has my_museum, public_test: --split my_museum" in stderr
 

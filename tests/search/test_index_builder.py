@@ -91,6 +91,14 @@ def test_a_second_run_embeds_and_writes_nothing(tmp_path: Path, encoder: TextInd
     assert again.path == first.path
 
 
+def test_an_index_that_is_up_to_date_counts_as_prepared_again(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    reference = tmp_path / "hub" / f"datasets--{WEB_ID.replace('/', '--')}" / "refs" / "main"
+    build(tmp_path, encoder)
+    os.utime(reference, (100.0, 100.0))
+    assert not build(tmp_path, encoder).fresh
+    assert reference.stat().st_mtime > 100.0
+
+
 def test_two_splits_embed_their_common_pages_once(tmp_path: Path, encoder: TextIndexEncoder) -> None:
     counting = CountingEncoder(encoder)
     with EmbeddingCache(tmp_path / "embeddings") as cache:
