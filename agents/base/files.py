@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import tomllib
+import unicodedata
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -211,6 +212,18 @@ def shorten_name(name: object) -> str:
     """Shorten a name or path for a message: a very long one loses its middle."""
     text = one_line(name)
     return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
+
+
+def spell_as_file(folder: Path, name: str) -> str:
+    """Spell a file's name as its folder has it: macOS writes accents apart from their letters, tables hold both in one character.
+
+    Returns:
+        The name as it is given if there is no such file in either spelling.
+    """
+    forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
+    with suppress(OSError, ValueError):
+        return next((form for form in forms if (folder / form).is_file()), name)
+    return name
 
 
 @contextmanager

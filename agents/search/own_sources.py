@@ -2,10 +2,8 @@
 
 import csv
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +14,7 @@ from agents.base.files import (
     open_table,
     parse_front_matter,
     shorten_name,
+    spell_as_file,
     well_formed,
     write_whole,
 )
@@ -26,6 +25,8 @@ from agents.search.pages.web_cache import cache_name
 from agents.search.searchers import reason
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+"""Suffixes of files that are read as photos."""
 _REQUIRED = (ENTITY, FILE)
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
@@ -35,7 +36,6 @@ _TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 
 _HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 _CAPTION = ".txt"
 _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
-_PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
 
 
 def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") -> tuple[list[ImageRow], list[str]]:
@@ -58,7 +58,7 @@ def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") 
     entities: dict[str, Entity] = {}
     for where, cells in _cells(table):
         file, entity, url = cells.pop(FILE), cells.pop(ENTITY), cells.pop(URL, "")
-        name = _spell(folder, Path(file).as_posix()) if file else ""  # "./mill.jpg" is "mill.jpg"
+        name = spell_as_file(folder, Path(file).as_posix()) if file else ""  # "./mill.jpg" is "mill.jpg"
         if problem := _unusable(folder, name):
             problems.append(f"{where}: {problem}")
             continue
@@ -116,15 +116,17 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
         SourceError: There are no photos, or photos lack a caption that can be read; the message names each of them.
     """
     files, links = _list_files(folder)
-    photos = [path for path in files if path.suffix.lower() in _PICTURES]
-    captions = {path: path.with_name(_spell(folder / path.parent, path.with_suffix(_CAPTION).name)) for path in photos}
+    photos = [path for path in files if path.suffix.lower() in PICTURES]
+    captions = {
+        path: path.with_name(spell_as_file(folder / path.parent, path.with_suffix(_CAPTION).name)) for path in photos
+    }
     spare = sorted({*files} - captions.keys() - {*captions.values()})
     left_out = [
         *(f"{path}: {_explain_spare(path)}" for path in spare),
         *(_NOT_FOLLOWED.format(link) for link in links),
     ]
     if not captions:
-        raise SourceError("\n".join([f"there are no photos in {folder} ({', '.join(_PICTURES)})", *left_out]))
+        raise SourceError("\n".join([f"there are no photos in {folder} ({', '.join(PICTURES)})", *left_out]))
     problems: list[str] = []
     keys: dict[Path, str] = {}
     entities: dict[str, Entity] = {}
@@ -153,7 +155,7 @@ def _explain_spare(path: Path) -> str:
     """Return why a file in a folder of photos with captions is neither."""
     if path.suffix.lower() == _CAPTION:
         return "there is no photo beside this caption"
-    return f"{path.suffix or 'a file without ending'} is not read as a photo; known: {', '.join(_PICTURES)}"
+    return f"{path.suffix or 'a file without ending'} is not read as a photo; known: {', '.join(PICTURES)}"
 
 
 def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
@@ -173,14 +175,6 @@ def _attributes(lines: Sequence[str]) -> dict[str, str]:
     named = {pair[0]: pair[1] for pair in pairs if len(pair) == 2 and all(pair)}
     text = " ".join(pair[0] for pair in pairs if len(pair) == 1)
     return {**named, **({"description": text} if text else {})}
-
-
-def _spell(folder: Path, name: str) -> str:
-    """Spell a photo's name as its file has it: macOS writes accents apart from their letters, tables hold both in one character."""
-    forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
-    with suppress(OSError, ValueError):
-        return next((form for form in forms if (folder / form).is_file()), name)
-    return name
 
 
 def _unusable(folder: Path, name: str) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import format_os_error, one_line, open_table, parse_json, shorten_name
+from agents.base.files import format_os_error, one_line, open_table, parse_json, shorten_name, spell_as_file
 from evaluation.records import EvaluationError
 
 NAMES = ("questions.csv", "questions.jsonl")
@@ -139,7 +139,7 @@ def _make_dialog(folder: Path, rows: Sequence[_Row]) -> OwnDialog:
         OwnTurn(_make_id(session_id, str(index), row.question), row.question, row.answers)
         for index, row in enumerate(rows)
     )
-    return OwnDialog(session_id, folder / first.photo if first.photo else None, turns)
+    return OwnDialog(session_id, folder / spell_as_file(folder, first.photo) if first.photo else None, turns)
 
 
 def _make_id(*parts: str) -> str:
@@ -148,7 +148,7 @@ def _make_id(*parts: str) -> str:
 
 def _find_photo_fault(folder: Path, name: str) -> str:
     """Return why a photo cannot be used, or ""."""
-    path = folder / name
+    path = folder / spell_as_file(folder, name)
     try:
         if not path.is_file():
             return f"there is no photo {shorten_name(path)}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,17 @@ def test_commas_in_a_header_do_not_hide_its_separator(folder: Path) -> None:
     with pytest.raises(EvaluationError, match=r"unknown column 'note \(a, b, c\)'") as raised:
         read_questions(write_csv(folder, "question;answer;note (a, b, c)\nWhen?;nine;x\n"))
     assert "is missing" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("written", "stored"), [("NFC", "NFD"), ("NFD", "NFC")])
+def test_a_photo_is_found_by_its_name_however_accents_are_spelled(folder: Path, written: str, stored: str) -> None:
+    photo = folder / unicodedata.normalize(stored, "mühle.png")
+    picture().save(photo)
+    row = {"photo": unicodedata.normalize(written, "mühle.png"), "question": "Who built this?", "answers": ["x"]}
+    (dialog,) = read_questions(write_json_lines(folder, row))
+    assert dialog.photo == photo
+    renamed = photo.rename(folder / row["photo"])
+    assert read_questions(write_json_lines(folder, row)) == [replace(dialog, photo=renamed)], "ids are of what rows say"
 
 
 def test_ids_do_not_depend_on_the_place_in_the_file(folder: Path) -> None:
