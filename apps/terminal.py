@@ -25,6 +25,7 @@ from agents.base.files import one_line
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
 from agents.record import Unanswered
+from agents.search.own_sources import PICTURES
 from agents.settings.shared_options import JsonOptions
 from apps.answering import (
     AgentError,
@@ -105,7 +106,7 @@ def _sort_words(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _reads_like_question(word: str) -> bool:
-    if os.path.isfile(word):  # noqa: PTH113 - as above
+    if word.lower().endswith(PICTURES) or os.path.isfile(word):  # noqa: PTH113 - as above
         return False
     return len(word.split()) > 1 or word.rstrip().endswith("?") or not word.isascii()
 

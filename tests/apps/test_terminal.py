@@ -238,6 +238,9 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert sorted_words("--knowledge", str(museum), str(photo), question) == (museum, photo, question)
     assert sorted_words("--knowledge", str(museum), question) == (museum, None, question)
     assert sorted_words("gone.jpg") == (None, Path("gone.jpg"), None)
+    for mistyped in ("holiday mill.jpg", "фото.jpg", "my phto.JPEG"):
+        assert sorted_words(str(museum), mistyped) == (museum, Path(mistyped), None)
+    assert sorted_words(str(museum), "Who took mill.jpg?") == (museum, None, "Who took mill.jpg?")
     for words, message in (
         (["gone", str(photo), question], "there is no folder gone"),
         ([str(museum), "--knowledge", str(museum)], "name two collections"),
