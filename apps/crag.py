@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
+_INTERRUPTED = 130
 _PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 
@@ -69,9 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command with the arguments after its name.
 
     Returns:
-        The command's exit status, or 2 if there is no such command.
+        The command's exit status, 2 if there is no such command, or 130 after Ctrl-C.
     """
-    name, *rest = [*(sys.argv[1:] if arguments is None else arguments)] or ["--help"]
+    if isinstance(sys.stdout, io.TextIOWrapper):  # an answer is not lost where the locale lacks one of its letters
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        return _run([*(sys.argv[1:] if arguments is None else arguments)] or ["--help"])
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return _INTERRUPTED
+
+
+def _run(arguments: Sequence[str]) -> int:
+    name, *rest = arguments
     if name in ("-h", "--help"):
         print(_format_help())
         return 0

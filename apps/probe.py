@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,7 +19,7 @@ from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
 from agents.profiles.reach import probe_profile
 from agents.settings.run_config import RunConfig, profile_names
-from agents.settings.shared_options import JsonOptions, ModelOptions
+from agents.settings.shared_options import JsonOptions, ModelOptions, print_json
 
 if TYPE_CHECKING:
     from agents.models.chat.openai_probe import Probe
@@ -58,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Console(stderr=True).print(f"error: {one_line(error)}", style="red", markup=False, soft_wrap=True)
         return 2
     if options.as_json:
-        print(json.dumps({**asdict(probe), "fault": probe.fault}, indent=2, ensure_ascii=False))
+        print_json({**asdict(probe), "fault": probe.fault})
     else:
         show(probe, Console(width=_WIDTH))
     return int(probe.fault is not None)

@@ -3,7 +3,6 @@
 Without a question, a dialog begins. Without a photo, pages alone are asked.
 """
 
-import json
 import logging
 import os
 import sys
@@ -26,7 +25,7 @@ from agents.base_agent import Message
 from agents.methods.references import points_at_picture
 from agents.record import Unanswered
 from agents.search.own_sources import PICTURES
-from agents.settings.shared_options import JsonOptions
+from agents.settings.shared_options import JsonOptions, print_json
 from apps.answering import (
     AgentError,
     Answerer,
@@ -135,7 +134,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
             return 0
         outcome = _ask(answerer, Question(options.question, photo))
         if options.as_json:
-            print(json.dumps(outcome.as_json(), indent=2, ensure_ascii=False))
+            print_json(outcome.as_json())
         else:
             show(console, outcome, brief=options.brief, signals=options.verbose)
         if outcome.failed:

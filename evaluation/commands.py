@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from rich.console import Console
 
@@ -30,11 +28,6 @@ def make_console(*, aside: bool = False) -> Console:
     """
     console = Console(stderr=aside)
     return console if console.is_terminal else Console(width=_WIDE, stderr=aside)
-
-
-def print_json(content: Mapping[str, Any]) -> None:
-    """Print JSON for programs on standard output, as files have it."""
-    print(json.dumps(content, indent=2, ensure_ascii=False))
 
 
 def summarise_error(error: BaseException) -> str:

@@ -1,12 +1,17 @@
-"""Options that commands of several packages have in common."""
+"""Options that commands of several packages have in common, and how those with ``--json`` print it."""
 
 from __future__ import annotations
 
+import codecs
+import json
+import sys
+from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from agents.base.command_options import Flag, Options
+from agents.base.files import well_formed
 
 
 class ModelOptions(Options):
@@ -70,6 +75,12 @@ class JsonOptions(Options):
     as_json: Annotated[bool, Flag(names=("--json",))] = Field(
         False, description="print JSON alone on standard output; everything else goes to standard error"
     )
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """Print JSON for programs on standard output: as UTF-8, or escaped to ASCII if the locale has another encoding."""
+    is_utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
+    print(well_formed(json.dumps(content, indent=2, ensure_ascii=not is_utf8)))
 
 
 class OtlpOptions(Options):

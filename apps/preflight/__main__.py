@@ -1,6 +1,5 @@
 """``python -m apps.preflight``: print a table of checks, with exit status 0 if none failed."""
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -20,7 +19,7 @@ from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import RunConfig, preset_names, profile_names
-from agents.settings.shared_options import JsonOptions, ModelOptions
+from agents.settings.shared_options import JsonOptions, ModelOptions, print_json
 from apps.preflight.admission import check_models
 from apps.preflight.check import Check, check, run_check
 from apps.preflight.hub_access import check_access
@@ -90,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checks = run(config, options.profile, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
     if options.as_json:
-        print(json.dumps({"failed": failed, "checks": [asdict(each) for each in checks]}, indent=2, ensure_ascii=False))
+        print_json({"failed": failed, "checks": [asdict(each) for each in checks]})
         return int(failed > 0)
     table = Table(title=escape(f"preflight: {options.preset} under {options.profile}"), show_lines=True)
     table.caption = f"{failed} failed" if failed else "ready to submit"

@@ -21,8 +21,8 @@ from agents.base.files import read_toml, write_whole
 from agents.base.linear_head import HeadError
 from agents.base.named import canonical, find_file, parse_name
 from agents.methods.gate import Gate
-from agents.settings.shared_options import JsonOptions
-from evaluation.commands import make_console, print_json, run_to_exit_status
+from agents.settings.shared_options import JsonOptions, print_json
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about

@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from evaluation.commands import make_console, print_json, run_to_exit_status
+from agents.settings.shared_options import print_json
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.manifest import read_json, read_manifest
 from evaluation.files.outputs import SCORES, read_about, read_turn_table
 from evaluation.records import EvaluationError

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.record import TurnRecord
-from evaluation.commands import make_console, print_json, run_to_exit_status
+from agents.settings.shared_options import print_json
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.traces import read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn

@@ -11,7 +11,7 @@ import numpy as np
 from rich.console import Console
 
 from agents.methods.gate import Gate
-from evaluation.commands import print_json
+from agents.settings.shared_options import print_json
 from evaluation.files.manifest import write_json
 from evaluation.records import EvaluationError
 from evaluation.run.launching import gate_models

@@ -11,7 +11,8 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
-from evaluation.commands import make_console, print_json, run_to_exit_status
+from agents.settings.shared_options import print_json
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.records import JudgedTurn
 from evaluation.scores.scoring import score

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agents.base.files import one_line, write_whole
-from evaluation.commands import print_json
+from agents.settings.shared_options import print_json
 from evaluation.files.manifest import list_models, write_json
 from evaluation.report.html_report import write_html
 from evaluation.report.run_card import make_card

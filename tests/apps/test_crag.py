@@ -75,6 +75,18 @@ print(json.dumps([status, [name for name in {heavy!r} if name in sys.modules]]))
     assert "there is no command 'asc'; did you mean 'ask'?" in process.stderr
 
 
+@pytest.mark.parametrize("place", ["apps.crag.import_module", "apps.probe.probe_profile"])
+def test_ctrl_c_ends_a_command_that_imports_or_runs_with_status_130(
+    place: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(place, interrupt)
+    assert crag.main(["probe", "--base-url", "http://localhost:1/v1", "--model-name", "own"]) == 130
+    assert capsys.readouterr().err == "stopped\n"
+
+
 def test_the_script_of_the_project_is_this_command() -> None:
     module, _, name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["crag"].partition(":")
     assert getattr(importlib.import_module(module), name) is crag.main

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from agents.crag_agent import CragAgent
 from agents.search.hits import SearchError
 from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
-from apps import terminal
+from apps import crag, terminal
 from apps.answering import AgentError, Answerer, Question
 from apps.terminal import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, within_a_minute
@@ -176,6 +177,26 @@ def test_programs_read_one_answer_alone(
     with pytest.raises(SystemExit):
         terminal.main([str(tmp_path / "photo.png"), "--json"])
     assert "--json needs a question" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "ascii"])
+def test_an_answer_is_not_lost_where_the_locale_lacks_its_letters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    answer, words = "Łódź \ud83d", ["ask", str(tmp_path / "photo.png"), "Where?"]
+    PHOTO.save(tmp_path / "photo.png")
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: answer)))
+
+    def printed_by(main: Callable[[list[str]], int], *more: str) -> bytes:
+        monkeypatch.setattr("sys.stdout", stream := io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+        assert main([*words, *more]) == 0
+        stream.flush()
+        return stream.buffer.getvalue()  # type: ignore[attr-defined]
+
+    for main in (crag.main, lambda arguments: terminal.main(arguments[1:])):
+        assert json.loads(printed_by(main, "--json"))["answer"].startswith("Łódź")
+    letters = answer.encode(encoding, errors="backslashreplace")
+    assert printed_by(crag.main, "--brief") == letters + b"\n" and letters in printed_by(crag.main)
 
 
 def test_a_server_that_is_not_there_is_told_before_the_question(
