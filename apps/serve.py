@@ -61,16 +61,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until Ctrl-C or SIGTERM.
 
     Returns:
-        0, or 2 if the address cannot be listened on or the agent cannot be put together.
+        0, or 2 if the address cannot be listened on, the key cannot be sent or the agent cannot be put together.
     """
     options = ServeOptions.parse(arguments)
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     keep_out_of_logs()
     try:
-        with listen(options) as listener, _open_answerer(options) as answerer:
-            model = f"crag-mm-{parse_name(options.preset)}"
-            server = _build_server(answerer, model, options)
-            run(server.app, options, listener, f"{get_url(listener)}/v1 answers as {model}")
+        with listen(options) as listener:
+            key = None if options.no_key else read_or_make_key()
+            with _open_answerer(options) as answerer:
+                model = f"crag-mm-{parse_name(options.preset)}"
+                server = _build_server(answerer, model, key, options)
+                run(server.app, options, listener, f"{get_url(listener)}/v1 answers as {model}")
     except (CannotStartError, ClusterError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -87,10 +89,9 @@ def _open_answerer(options: ServeOptions) -> AbstractContextManager[Answerer | R
     return open_pool(partial(start, options), search, options.replicas, options.ray_address)
 
 
-def _build_server(answerer: Answerer | ReplicaPool, model: str, options: ServeOptions) -> Server:
+def _build_server(answerer: Answerer | ReplicaPool, model: str, key: str | None, options: ServeOptions) -> Server:
     from apps.serving.app import Server, ServerLimits
 
-    key = None if options.no_key else read_or_make_key()
     limits = ServerLimits(
         body_bytes=options.body_mb * 1024 * 1024,
         pixels=options.pixels,
@@ -102,11 +103,17 @@ def _build_server(answerer: Answerer | ReplicaPool, model: str, options: ServeOp
 
 
 def read_or_make_key() -> str:
-    """Return the key of the environment, else a new one that is printed once on standard error."""
+    """Return the key of the environment, else a new one that is printed once on standard error.
+
+    Raises:
+        CannotStartError: Clients cannot send the key in a header, so that none would be let in.
+    """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         key = secrets.token_urlsafe(24)
         print(f"{KEY_VARIABLE} is not set; the key of this run is {key}", file=sys.stderr)
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        raise CannotStartError(f"no client can send {KEY_VARIABLE}: choose a key of printable ASCII without blanks")
     remember(key)
     return key
 

@@ -76,12 +76,12 @@ def _make_upload_folder(shared: str | None) -> tempfile.TemporaryDirectory[str]:
 
 
 def _build_app(options: WebOptions) -> ASGIApp:
-    answerer = start(options)
     try:
         from apps.page import build_page_app
     except ImportError as error:
         cure = "run make web, then .venv-web/bin/python -m apps.web with the same options"
         raise CannotStartError(f"the page needs gradio ({error}): {cure}") from error
+    answerer = start(options)
     return build_page_app(answerer, find_examples(answerer.about, options.knowledge))
 
 

@@ -154,6 +154,26 @@ def test_the_address_that_is_printed_is_the_one_that_is_bound(
     assert capsys.readouterr().err == f"http://{shown}:{ports[0]}/v1 answers as crag-mm-best\n"
 
 
+@pytest.mark.parametrize("key", ["schlüssel", "ключ", "two words", "a\tb", "a\x7fb"])
+def test_a_key_that_no_client_can_send_is_refused_before_models_are_loaded(
+    key: str, started: list[AnswererOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CRAG_API_KEY", key)
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    assert serve.main(["--port", "0"]) == 2 and not started
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and "CRAG_API_KEY" in line and "printable ASCII" in line and key not in line
+
+
+def test_a_key_of_ascii_is_taken(
+    started: list[AnswererOptions], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CRAG_API_KEY", " sk-~A_1+/= ")
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    assert serve.main(["--port", "0"]) == 0 and len(started) == 1
+    assert "sk-" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("port", ["99999", "65536", "-1"])
 def test_a_number_that_is_no_port_is_refused(
     port: str, started: list[AnswererOptions], capsys: pytest.CaptureFixture[str]
