@@ -188,10 +188,10 @@ def test_an_answer_is_not_lost_where_the_locale_lacks_its_letters(
     monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent(lambda _: answer)))
 
     def printed_by(main: Callable[[list[str]], int], *more: str) -> bytes:
-        monkeypatch.setattr("sys.stdout", stream := io.TextIOWrapper(io.BytesIO(), encoding=encoding))
+        monkeypatch.setattr("sys.stdout", stream := io.TextIOWrapper(buffer := io.BytesIO(), encoding=encoding))
         assert main([*words, *more]) == 0
         stream.flush()
-        return stream.buffer.getvalue()  # type: ignore[attr-defined]
+        return buffer.getvalue()
 
     for main in (crag.main, lambda arguments: terminal.main(arguments[1:])):
         assert json.loads(printed_by(main, "--json"))["answer"].startswith("Łódź")

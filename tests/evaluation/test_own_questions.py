@@ -6,7 +6,7 @@ import json
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -79,13 +79,16 @@ def test_commas_in_a_header_do_not_hide_its_separator(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("written", "stored"), [("NFC", "NFD"), ("NFD", "NFC")])
-def test_a_photo_is_found_by_its_name_however_accents_are_spelled(folder: Path, written: str, stored: str) -> None:
+def test_a_photo_is_found_by_its_name_however_accents_are_spelled(
+    folder: Path, written: Literal["NFC", "NFD"], stored: Literal["NFC", "NFD"]
+) -> None:
     photo = folder / unicodedata.normalize(stored, "mühle.png")
     picture().save(photo)
-    row = {"photo": unicodedata.normalize(written, "mühle.png"), "question": "Who built this?", "answers": ["x"]}
+    name = unicodedata.normalize(written, "mühle.png")
+    row = {"photo": name, "question": "Who built this?", "answers": ["x"]}
     (dialog,) = read_questions(write_json_lines(folder, row))
     assert dialog.photo == photo
-    renamed = photo.rename(folder / row["photo"])
+    renamed = photo.rename(folder / name)
     assert read_questions(write_json_lines(folder, row)) == [replace(dialog, photo=renamed)], "ids are of what rows say"
 
 
