@@ -101,3 +101,8 @@ def _explain_faults(folder: str) -> Iterator[None]:
 def cache_key(model: str, content: bytes) -> bytes:
     """Compute the key of one content under one model, given by its fingerprint."""
     return hashlib.blake2b(content, digest_size=20, key=model.encode()).digest()
+
+
+def find_errno(code: int) -> int | None:
+    """Return the errno for a result code of SQLite, or None if neither a disk nor a permission is at fault."""
+    return _ERRNO.get(code & 0xFF)  # the last byte is the kind of the fault

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 from collections import Counter
@@ -28,10 +29,10 @@ from PIL import Image
 from tqdm import tqdm
 
 from agents.base.cluster import Each, map_locally
-from agents.base.files import parse_json, shorten_name
+from agents.base.files import annotate_os_error, one_line, parse_json, shorten_name
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.search.embedding_cache import EmbeddingCache, cache_key
+from agents.search.embedding_cache import EmbeddingCache, cache_key, find_errno
 from agents.search.hits import SearchError
 from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
@@ -47,6 +48,7 @@ _T = TypeVar("_T")
 _FORMAT = 1
 _PAGE_BYTES = 8192
 _WRITE_BATCH = 2000  # rows a Chroma call; its own limit is about 5,400
+_SQLITE_CODE = re.compile(r"\(code: (\d+)\)")  # in Chroma's message about its database
 
 
 class Encoder(Protocol):
@@ -128,7 +130,8 @@ _Contents = Sequence[tuple[bytes, str | Path]]
 class IndexBuilder:
     """Embeds rows into indices and publishes them. Run again after a kill, it resumes.
 
-    Its methods raise SearchError if there are no rows, or the data set id has another form than ORG/NAME.
+    Its methods raise SearchError if there are no rows, or the data set id has another form than ORG/NAME; OSError if files cannot be
+    written.
     """
 
     hub: Path  # where to publish
@@ -212,8 +215,9 @@ class IndexBuilder:
                 work, ignore_errors=True
             )  # left by a run that was killed; no other is at work, we hold the lock
             work.mkdir()
-            self._write_collection(work, rows, manifest)
-            _compact(work)
+            with _explain_write_faults(work):
+                self._write_collection(work, rows, manifest)
+                _compact(work)
             (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
             if snapshot.is_dir():  # without its manifest
                 remove_snapshot(snapshot)
@@ -291,6 +295,23 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
         yield chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
     finally:
         SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
+
+
+@contextlib.contextmanager
+def _explain_write_faults(folder: Path) -> Iterator[None]:
+    """Raise faults of Chroma and of SQLite while an index is written as an OSError of one line."""
+    from chromadb.errors import ChromaError
+
+    try:
+        yield
+    except (ChromaError, sqlite3.Error) as error:
+        reason = one_line(error)
+        code = getattr(error, "sqlite_errorcode", None)
+        if code is None and (match := _SQLITE_CODE.search(reason)):
+            code = int(match[1])
+        errno = None if code is None else find_errno(code)
+        with annotate_os_error(f"writing the index in {folder}"):
+            raise (OSError(reason) if errno is None else OSError(errno, reason)) from error
 
 
 def _compact(folder: Path) -> None:

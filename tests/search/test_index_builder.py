@@ -1,14 +1,16 @@
 """Nothing is lost or doubled, wherever a build is killed."""
 
+import errno
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,9 @@ from typing import Any
 import diskcache
 import numpy as np
 import pytest
+from chromadb.errors import InternalError
 
+from agents.base.files import format_os_error, is_file_error
 from agents.search import index_builder
 from agents.search.build_index import main
 from agents.search.embedding_cache import EmbeddingCache
@@ -324,6 +328,80 @@ def test_a_url_that_comes_again_adds_its_new_chunks(tmp_path: Path) -> None:
     ids = contents(snapshot_path(world.hub, WEB_ID, revision))["ids"]
     assert [i for i in ids if i.startswith(url)] == [f"{url}_chunk_0", f"{url}_chunk_1"]
     assert len(ids) == len(set(ids))
+
+
+@contextmanager
+def limit_files(size: int) -> Iterator[None]:
+    """Let no file of this process get longer, as on a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_disk_that_fills_up_under_chroma_is_an_error_of_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = IndexBuilder._write_collection
+
+    def write_to_full_disk(*arguments: Any) -> None:
+        with limit_files(50_000):  # Chroma's empty tables take more
+            write(*arguments)
+
+    world = write_sources(tmp_path / "w")
+    monkeypatch.setattr(IndexBuilder, "_write_collection", write_to_full_disk)
+    assert world.build() == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and f"error: writing the index in {world.hub}" in message
+    assert "disk I/O error" in message and message.endswith("; the same command goes on where it was\n")
+    monkeypatch.undo()
+    assert world.build() == 0
+
+
+def test_a_disk_that_fills_up_while_an_index_is_compacted_is_an_error_of_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+
+    def connect_to_full_disk(*arguments: Any, **named: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **named)
+        if Path(arguments[0]).name == "chroma.sqlite3":
+            connection.execute("PRAGMA cache_size = 1")
+            connection.execute("PRAGMA max_page_count = 1")
+        return connection
+
+    world = write_sources(tmp_path / "w")
+    monkeypatch.setattr(sqlite3, "connect", connect_to_full_disk)
+    assert world.build() == 1
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1 and f"error: writing the index in {world.hub}" in message
+    assert "database or disk is full; make room there" in message
+    assert message.endswith("; the same command goes on where it was\n")
+    monkeypatch.undo()
+    assert world.build() == 0
+
+
+@pytest.mark.parametrize(
+    ("fault", "errno_there"),
+    [
+        ("error returned from database: (code: 13) database or disk is full", errno.ENOSPC),
+        ("error returned from database: (code: 778) disk I/O error", errno.EIO),
+        ("the vectors\ncannot be persisted", None),
+    ],
+)
+def test_the_codes_in_messages_of_chroma_are_read(
+    fault: str, errno_there: int | None, tmp_path: Path, encoder: TextIndexEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise InternalError(fault)
+
+    monkeypatch.setattr(IndexBuilder, "_write_collection", fail)
+    with pytest.raises(OSError) as raised:
+        build(tmp_path, encoder)
+    assert raised.value.errno == errno_there
+    assert "\n" not in format_os_error(raised.value) and is_file_error(raised.value)
 
 
 def test_a_damaged_embedding_cache_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
