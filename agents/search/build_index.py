@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -12,7 +13,7 @@ from pydantic import Field, model_validator
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
-from agents.base.files import annotate_os_error, format_os_error, is_file_error, well_formed
+from agents.base.files import format_os_error, is_file_error, well_formed, write_whole
 from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -273,10 +274,10 @@ def _blank(cache: Path) -> ImageRow:
     """
     from PIL import Image
 
-    path = cache / "blank.png"
-    with annotate_os_error(f"writing {path}"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (64, 64), "gray").save(path)
+    path, picture = cache / "blank.png", BytesIO()
+    Image.new("RGB", (64, 64), "gray").save(picture, "PNG")
+    if not path.is_file() or path.read_bytes() != picture.getvalue():
+        write_whole(path, picture.getvalue())
     return ImageRow(path, "", ())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,20 @@ def test_photos_or_pages_may_be_missing(museum: Path, tmp_path: Path) -> None:
         Collection.open(tmp_path)
     with pytest.raises(SearchError, match="there is no folder"):
         Collection.open(tmp_path / "gone")
+
+
+def test_the_blank_picture_beside_pages_is_replaced_whole_and_only_if_it_differs(museum: Path, tmp_path: Path) -> None:
+    """Another ``crag index`` over the same cache may be reading it."""
+    shutil.rmtree(museum / "photos")
+    command, path = [str(museum), "--no-progress", "--cache", str(tmp_path / "cache")], tmp_path / "cache" / "blank.png"
+    path.parent.mkdir()
+    path.write_bytes(b"of another version")
+    with path.open("rb") as opened_before:
+        assert main(command) == 0
+        assert opened_before.read() == b"of another version"
+    first = path.stat()
+    assert main(command) == 0
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (first.st_ino, first.st_mtime_ns)
 
 
 def test_indices_are_named_by_folder_and_path(museum: Path, tmp_path: Path) -> None:
