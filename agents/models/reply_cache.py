@@ -16,7 +16,7 @@ from typing import Any
 
 import diskcache
 
-from agents.base.files import parse_json
+from agents.base.files import format_os_error, parse_json
 from agents.base.no_pickles import PlainDisk
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError, check_replies
 from agents.models.pixels import pixels_digest
@@ -30,6 +30,7 @@ _OF_THE_CALL = frozenset(
 )  # say how a reply was come by, not what it is
 _FIELDS = frozenset(field.name for field in fields(ChatReply)) - _OF_THE_CALL
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})  # the last: other tables
 
 _log = logging.getLogger(__name__)
 
@@ -59,9 +60,7 @@ class ReplyStore:
                 str(folder), disk=PlainDisk, eviction_policy="none", cull_limit=0, size_limit=2**62
             )
         except _FAULTS as error:
-            raise ModelError(
-                f"The reply cache {folder} cannot be opened ({error}): delete the folder or name another one."
-            ) from error
+            raise ModelError(f"The reply cache {folder} cannot be opened{_explain(error)}.") from error
 
     def count(self, hits: int, misses: int) -> None:
         """Add to the counts."""
@@ -140,6 +139,15 @@ class CachedReplies:
             return request_key(self._identity, request)
         except ValueError:  # the model says what is wrong with the picture
             return None
+
+
+def _explain(error: Exception) -> str:
+    """Return why the file cannot be opened and what to do; only a damaged one is to be deleted."""
+    if isinstance(error, OSError):
+        return f": {format_os_error(error)}"
+    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED  # the last byte is the kind of the fault
+    advice = "delete the folder or name another one" if is_damaged else "name a folder that this user may write"
+    return f" ({error}): {advice}"
 
 
 def request_key(model: str, request: ChatRequest) -> str:

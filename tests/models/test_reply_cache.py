@@ -244,10 +244,23 @@ def test_a_damaged_database_is_told_with_what_to_do(tmp_path: Path) -> None:
     (folder / "cache.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(ModelError, match="delete the folder or name another one"):
         ReplyStore(folder)
-    file = tmp_path / "file"
-    file.write_text("")
-    with pytest.raises(ModelError, match="cannot be opened"):
-        ReplyStore(file)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("file", r"\(unable to open database file\): name a folder that this user may write"),
+        ("file/replies", "a file stands where a folder is needed; name another place"),
+        ("folder", r"\(unable to open database file\): name a folder that this user may write"),
+    ],
+)
+def test_a_folder_that_cannot_be_used_is_not_to_be_deleted(place: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "folder" / "cache.db").mkdir(parents=True)
+    with pytest.raises(ModelError, match=words) as raised:
+        ReplyStore(tmp_path / place)
+    assert f"The reply cache {tmp_path / place} cannot be opened" in str(raised.value)
+    assert "delete" not in str(raised.value)
 
 
 def test_a_full_disk_costs_the_entry_alone(

@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from agents.search.build_index import main
+from agents.search.clip import stand_in_clip
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, local_indices, publish, snapshot_path, working_copy
 from agents.search.index_builder import IMAGE_COLLECTION, chroma
@@ -151,3 +152,12 @@ def test_nothing_is_said_on_the_console(world: World, capsys: pytest.CaptureFixt
 def test_an_unknown_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SearchError, match="unknown kind"):
         open_pipeline(kind="other", image_index=IMAGE_ID, cache=tmp_path)  # type: ignore[arg-type]
+
+
+def test_a_checkpoint_that_is_there_takes_no_lock(tmp_path: Path) -> None:
+    """A prepared cache may lie on a file system that is read-only."""
+    folder = stand_in_clip(tmp_path / "stand-in-clip")
+    lock = folder.with_suffix(".lock")
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # so that it cannot be taken
+    assert stand_in_clip(folder) == folder
