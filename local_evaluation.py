@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 try:
+    from agents.base.signals import sigterm_as_ctrl_c
     from evaluation.run.command import main
 except ModuleNotFoundError as error:  # a library: this is not the environment that has them
     sys.exit(
@@ -12,4 +13,5 @@ except ModuleNotFoundError as error:  # a library: this is not the environment t
     )
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with sigterm_as_ctrl_c():
+        sys.exit(main())

@@ -100,8 +100,9 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"crag: error: there is no command {name!r}{hint}known: {', '.join(names)}", file=sys.stderr)
         return 2
     from agents.base.command_options import called
+    from agents.base.signals import sigterm_as_ctrl_c
 
-    with called(f"crag {name}"):
+    with called(f"crag {name}"), sigterm_as_ctrl_c():
         return int(command.load().main(rest))
 
 

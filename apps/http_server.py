@@ -5,7 +5,6 @@ The middlewares know no route. Time limits belong to the protocol below them, wh
 
 import asyncio
 import contextlib
-import signal
 import socket
 import sys
 from collections.abc import Coroutine, Iterator, Sequence
@@ -24,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.base.command_options import Flag, Options
+from agents.base.signals import sigterm_as_ctrl_c
 from apps.answering import CannotStartError
 from apps.serving.protocol import ProtocolError
 
@@ -218,7 +218,7 @@ def listen(options: HttpOptions) -> Iterator[socket.socket]:
     Raises:
         CannotStartError: The address cannot be listened on.
     """
-    with contextlib.suppress(KeyboardInterrupt), _sigterm_as_ctrl_c(), _bind(options) as listener:
+    with contextlib.suppress(KeyboardInterrupt), sigterm_as_ctrl_c(), _bind(options) as listener:
         yield listener
 
 
@@ -245,18 +245,8 @@ def run(app: ASGIApp, options: HttpOptions, listener: socket.socket, notice: str
         listener.listen()
     print(notice, file=sys.stderr)
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
-    with _sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
+    with sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
         uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])
-
-
-@contextlib.contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGTERM, which by default ends a process without ``finally`` and ``atexit``."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def _bind(options: HttpOptions) -> socket.socket:

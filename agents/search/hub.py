@@ -10,6 +10,7 @@ notices: Hugging Face's libraries keep the user's cache, hub and connection.
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import os
 import re
@@ -21,13 +22,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import write_whole
+from agents.base.files import annotate_os_error, write_whole
 from agents.base.revisions import is_commit
 from agents.search.hits import SearchError
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _DOWNLOAD = "snapshot_download"
 _REMOVED = ".removed-"  # before the names of snapshots that are being removed
+_COPIES = "crag-hub-"  # before the names of the folders of working copies
+_OWNER = ".owner"  # file in such a folder that its process holds locked
 _IDS = "index_metadata.pickle"
 _NEVER_WRITTEN = frozenset({"data_level0.bin", "link_lists.bin", _IDS})
 """Vectors of a Chroma collection, their graph and their ids. Where all three are there, opening and searching only read them; an index of
@@ -134,22 +137,24 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
         SearchError: No snapshot is published.
         OSError: The copy cannot be made.
     """
-    copies = _copies()
-    while (revision := current_revision(hub, dataset_id)) is not None:
-        target = snapshot_path(copies, dataset_id, revision)
-        if target.is_dir():
-            return target
-        copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
-        try:
-            shutil.copytree(
-                snapshot_path(hub, dataset_id, revision), copy, copy_function=_link_or_copy, dirs_exist_ok=True
-            )
-        except OSError:
-            shutil.rmtree(copy, ignore_errors=True)
-            if current_revision(hub, dataset_id) == revision:
-                raise
-            continue  # a build has replaced the snapshot meanwhile
-        return publish(copies, dataset_id, revision, copy)
+    with annotate_os_error(
+        f"copying the index {dataset_id} into the folder of temporary files (TMPDIR names another one)"
+    ):
+        copies = _copies()
+        while (revision := current_revision(hub, dataset_id)) is not None:
+            target = snapshot_path(copies, dataset_id, revision)
+            if target.is_dir():
+                return target
+            copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
+            try:
+                _copy_folder(snapshot_path(hub, dataset_id, revision), copy)
+            except OSError as error:
+                shutil.rmtree(copy, ignore_errors=True)
+                if current_revision(hub, dataset_id) == revision:
+                    error.filename = error.filename2 or error.filename  # a copy names both files; the second is written
+                    raise
+                continue  # a build has replaced the snapshot meanwhile
+            return publish(copies, dataset_id, revision, copy)
     raise SearchError(f"{hub} has no data set {dataset_id}; build it with python -m agents.search.build_index")
 
 
@@ -184,20 +189,47 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
                 setattr(place, _DOWNLOAD, function)
 
 
-def _link_or_copy(source: str, target: str) -> None:
-    file = Path(source)
-    if file.name in _NEVER_WRITTEN and file.with_name(_IDS).is_file():
+def _copy_folder(source: Path, target: Path) -> None:
+    """Copy the content of a folder into an existing one.
+
+    Raises:
+        OSError: The first file that fails; ``shutil.copytree`` goes on with the rest and drops the error's number.
+    """
+    for path in source.iterdir():
+        if path.is_dir():
+            (target / path.name).mkdir()
+            _copy_folder(path, target / path.name)
+        else:
+            _link_or_copy(path, target / path.name)
+
+
+def _link_or_copy(source: Path, target: Path) -> None:
+    if source.name in _NEVER_WRITTEN and source.with_name(_IDS).is_file():
         with contextlib.suppress(OSError):  # on another file system, or one without links
-            os.link(file.resolve(), target)
+            os.link(source.resolve(), target)
             return
     shutil.copy2(source, target)
 
 
 @functools.cache
 def _copies() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="crag-hub-"))
+    """Create the folder of this process's working copies, which is removed when the process ends."""
+    _remove_orphans()
+    begun = Path(tempfile.mkdtemp(prefix=f".{_COPIES}"))
+    # Never closed: the lock is held until the process ends, however it ends.
+    fcntl.flock(os.open(begun / _OWNER, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    folder = begun.rename(begun.with_name(begun.name[1:]))  # no other process looks at it before it is locked
     atexit.register(_remove, folder, os.getpid())
     return folder
+
+
+def _remove_orphans() -> None:
+    """Remove this user's folders of working copies whose processes were killed: nobody holds their locks any more."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{_COPIES}*/{_OWNER}"):
+        with contextlib.suppress(OSError), owner.open("r+b") as file:
+            if os.fstat(file.fileno()).st_uid == os.getuid():
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(owner.parent)
 
 
 def _remove(folder: Path, owner: int) -> None:

@@ -4,6 +4,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from huggingface_hub.errors import LocalEntryNotFoundError
 from pytest_httpserver import HTTPServer
 
+from agents.base.files import format_os_error, is_file_error
 from agents.search.hits import SearchError
 from agents.search.hub import (
     current_revision,
@@ -91,20 +94,24 @@ def test_a_snapshot_that_is_replaced_while_it_is_copied(
 ) -> None:
     """A build publishes and cleans up between a reader's look at the revision and its copy; or the copy fails for another reason."""
     old = publish(tmp_path, f"org/raced-{stays}", A, work(tmp_path, "one"))
-    copytree = shutil.copytree
+    copy_file = shutil.copy2
 
-    def race(source: Path, *arguments: Any, **named: Any) -> Any:
-        if source == old and not stays:
+    def race(source: Path, target: Path) -> Any:
+        if source.parent == old and not stays:
             publish(tmp_path, f"org/raced-{stays}", B, work(tmp_path, "two"))
             remove_snapshot(old)
-        if source == old and stays:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return copytree(source, *arguments, **named)
+        if source.parent == old and stays:
+            raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+        return copy_file(source, target)
 
-    monkeypatch.setattr(shutil, "copytree", race)
+    monkeypatch.setattr(shutil, "copy2", race)
     if stays:
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(OSError, match="No space left") as raised:
             working_copy(tmp_path, f"org/raced-{stays}")
+        message = format_os_error(raised.value)
+        assert is_file_error(raised.value) and str(old) not in message
+        assert message.startswith("copying the index org/raced-True into the folder of temporary files (TMPDIR names ")
+        assert message.endswith("; make room there, or name another folder")
     else:
         assert (working_copy(tmp_path, f"org/raced-{stays}") / "file").read_text() == "two"
     assert not old.exists() or stays
@@ -152,6 +159,50 @@ def test_copies_go_with_the_process(tmp_path: Path) -> None:
     assert process.returncode == 0, process.stderr
     assert not Path(process.stdout.strip()).exists()
     assert snapshot_path(tmp_path, "org/name", A).is_dir()
+
+
+def test_folders_in_an_index_are_copied_too(tmp_path: Path) -> None:
+    folder = work(tmp_path, "nested")
+    (folder / "vectors" / "deep").mkdir(parents=True)
+    (folder / "vectors" / "deep" / "file").write_text("below")
+    publish(tmp_path, "org/nested", A, folder)
+    assert (working_copy(tmp_path, "org/nested") / "vectors" / "deep" / "file").read_text() == "below"
+
+
+_KEEP_A_COPY = """
+import sys
+from pathlib import Path
+from agents.search.hub import working_copy
+print(working_copy(Path(sys.argv[1]), "org/name"), flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def keeping_a_copy(hub: Path, temporary: Path) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """A process that has a copy until its input is closed, and that copy's folder."""
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    command = [sys.executable, "-c", _KEEP_A_COPY, str(hub)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        copy = Path(process.stdout.readline().strip())
+        yield process, temporary / copy.relative_to(temporary).parts[0]
+
+
+def test_copies_of_killed_processes_are_removed_by_the_next_and_no_others(tmp_path: Path) -> None:
+    publish(tmp_path / "hub", "org/name", A, work(tmp_path, "one"))
+    temporary = tmp_path / "temporary"
+    unmarked = temporary / "crag-hub-of-an-older-version"
+    unmarked.mkdir(parents=True)
+    with keeping_a_copy(tmp_path / "hub", temporary) as (_, living):
+        with keeping_a_copy(tmp_path / "hub", temporary) as (process, killed):
+            process.kill()
+        assert killed.is_dir()
+        with keeping_a_copy(tmp_path / "hub", temporary) as (_, own):
+            assert {*temporary.iterdir()} == {unmarked, living, own}
+            assert len([*living.rglob("file")]) == 1
+    assert {*temporary.iterdir()} == {unmarked}
 
 
 _SEARCH_ONLINE = """
