@@ -281,6 +281,18 @@ class RunConfig:
         pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.page_folder
         return pipeline
 
+    def describe_indices(self, *, split: str, web: bool = True, images: bool = True) -> str:
+        """Return the start of the revision of each index that ``pipeline`` opens; "" if it opens none that was built here."""
+        if self.profile.search.kind != "embedded":
+            return ""
+        from agents.search.hub import current_revision
+
+        search = self.profile.search
+        templates = {"image": search.image_index if images else "", "web": search.web_index if web else ""}
+        ids = {kind: template.format(split=_tag(split)) for kind, template in templates.items() if template}
+        revisions = {kind: current_revision(self.cache / "hub", dataset_id) for kind, dataset_id in ids.items()}
+        return ", ".join(f"{kind} {revision[:12]}" for kind, revision in revisions.items() if revision)
+
     def splits(self, *, web: bool = True) -> list[str]:
         """List the splits whose indices are in the cache, the one prepared last first.
 

@@ -20,6 +20,8 @@ WITHOUT_PICTURE = "without_picture"
 """Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
 SPLIT, FULL_QUERIES = "split", "full_queries"
 """Settings in run.json that older versions did not note: the split of the indices, and a hash of the queries for the web."""
+INDEX = "index"
+"""Revisions of the searched indices in run.json; an older version noted none, and its runs are resumed without this check."""
 _NOTED_LATER = frozenset({"date", "commit", "models", WITHOUT_PICTURE})  # a run that is resumed may have others
 _NOT_NOTED = "not noted"
 COMMIT, WORDS = "Commit", "Words"
@@ -61,7 +63,8 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
 
 
 def _refuse_other_settings(output_dir: Path, earlier: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    names = [name for name in {**earlier, **about} if name not in _NOTED_LATER]
+    unchecked = _NOTED_LATER if INDEX in earlier else _NOTED_LATER | {INDEX}
+    names = [name for name in {**earlier, **about} if name not in unchecked]
     then = {name: _recall(earlier, name) for name in names}
     changed = [name for name in names if then[name] != about.get(name)]
     if not changed:
@@ -70,6 +73,10 @@ def _refuse_other_settings(output_dir: Path, earlier: Mapping[str, Any], about: 
     remedy = "resume with those"
     if any(then[name] == _NOT_NOTED for name in changed):
         remedy += f", or add to {MANIFEST} what an older version did not note, if it was the same"
+    if INDEX in changed:
+        remedy += (
+            "; after a change of what is indexed, ask everything again: without --resume, or in another --output-dir"
+        )
     raise EvaluationError(f"the answers in {output_dir} were made with other settings ({other}); {remedy}")
 
 

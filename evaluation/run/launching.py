@@ -22,7 +22,7 @@ from agents.settings.presets import MODELS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import stage_groups
 from agents.time_limits.deadline import CallCancelledError
-from evaluation.files.manifest import FULL_QUERIES, SPLIT
+from evaluation.files.manifest import FULL_QUERIES, INDEX, SPLIT
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
 from evaluation.run.calls import Answering, CallResult, ReplyCounts, SendRecords
@@ -140,7 +140,7 @@ def launch_agent(
     with _convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
-        search_plan = config.plan_search(options.split, web=web, images=images)
+        search_plan = _plan_search(options, config)
         ours = build is None and _is_ours(options)
         if search is not None:
             from agents.search.shared_search import SharedSearch
@@ -256,6 +256,12 @@ def _build_search(options: RunOptions, *, check: bool) -> Any:
         return _open_pipeline(options, config, check=check)
 
 
+def _plan_search(options: RunOptions, config: RunConfig) -> dict[str, Any]:
+    """Return what a command line searches, as arguments of ``RunConfig.pipeline``."""
+    web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
+    return config.plan_search(options.split, web=web, images=images)
+
+
 def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> Any:
     """Open the search pipeline of a command line.
 
@@ -263,8 +269,7 @@ def _open_pipeline(options: RunOptions, config: RunConfig, *, check: bool) -> An
         EvaluationError: With ``check``, a hub that the indices are fetched from is out of reach. Or the profile searches by a class of its
             own, and the agent or ``--calls`` takes the organiser's pipeline.
     """
-    web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    search_plan = config.plan_search(options.split, web=web, images=images)
+    search_plan = _plan_search(options, config)
     if check and (why := config.unreachable(**search_plan, models=False)) is not None:
         raise EvaluationError(why)
     search = config.profile.search
@@ -345,6 +350,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
                 cache=options.cache,
                 knowledge=options.knowledge,
             )
+        index = config.describe_indices(**_plan_search(options, config))
     if options.replicas is not None and config.settings.trace.requests:
         raise EvaluationError("--record-requests works with one agent in this process; leave --replicas out")
     method = {
@@ -371,6 +377,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         "calls": options.calls,
         "knowledge": None if config.collection is None else config.collection.name,
         SPLIT: options.split if config.collection is None else None,
+        INDEX: index or None,
         FULL_QUERIES: _hash_full_queries(options),
         "gold_entity": options.gold_entity or None,
     }

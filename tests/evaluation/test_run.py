@@ -17,6 +17,8 @@ from agents.models.base import ChatMessage, ChatRequest
 from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.record import TurnRecord
 from agents.runner.start_up import StartUp, Step
+from agents.search.collection import Collection
+from agents.search.hub import publish
 from agents.settings.run_config import RunConfig
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.dataset_images import cache_name
@@ -503,6 +505,57 @@ def museum(world: Path) -> Path:
 
 
 CALLED = "--calls research-release"
+
+
+def _publish_indices(split: str, digit: str) -> None:
+    for kind in ("image", "web"):
+        work = Path("work")
+        work.mkdir()
+        publish(Path("cache", "hub"), f"crag-mm-2025/{kind}-search-index-{split}", digit * 40, work)
+
+
+def test_a_run_is_not_resumed_over_a_collection_that_was_indexed_again(
+    museum: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(museum.parent)
+    options = parse("--knowledge museum --cache cache".split())
+    _publish_indices(Collection(museum).split, "a")
+    first = prepare(options)[1]
+    assert first["index"] == "web aaaaaaaaaaaa"  # it has no photos
+    manifest.write_manifest(museum / "run", first, resume=False)
+    manifest.write_manifest(museum / "run", prepare(options)[1], resume=True)
+    _publish_indices(Collection(museum).split, "b")
+    with pytest.raises(EvaluationError) as raised:
+        manifest.write_manifest(museum / "run", prepare(options)[1], resume=True)
+    assert "(index: web aaaaaaaaaaaa then, web bbbbbbbbbbbb now)" in str(raised.value)
+    assert "ask everything again: without --resume" in str(raised.value)
+
+
+def test_a_run_that_noted_no_index_is_resumed_and_notes_it(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(museum.parent)
+    _publish_indices(Collection(museum).split, "a")
+    about = prepare(parse("--knowledge museum --cache cache".split()))[1]
+    older = {name: value for name, value in about.items() if name != "index"}
+    manifest.write_manifest(museum / "run", older, resume=False)
+    manifest.write_manifest(museum / "run", about, resume=True)
+    assert manifest.read_manifest(museum / "run")["index"] == "web aaaaaaaaaaaa"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ("", "image aaaaaaaaaaaa, web aaaaaaaaaaaa"),
+        ("--suppress-web-search-api", "image aaaaaaaaaaaa"),
+        ("--suppress-web-search-api --suppress-image-search-api", None),
+        ("--profile gpu", None),  # the organiser's
+    ],
+)
+def test_the_indices_that_are_searched_are_noted(
+    museum: Path, monkeypatch: pytest.MonkeyPatch, flags: str, expected: str | None
+) -> None:
+    monkeypatch.chdir(museum.parent)
+    _publish_indices("validation", "a")
+    assert prepare(parse(f"--cache cache {flags}".split()))[1]["index"] == expected
 
 
 @pytest.mark.parametrize(
