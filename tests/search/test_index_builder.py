@@ -366,7 +366,7 @@ def test_a_disk_that_fills_up_while_an_index_is_compacted_is_an_error_of_one_lin
     connect = sqlite3.connect
 
     def connect_to_full_disk(*arguments: Any, **named: Any) -> sqlite3.Connection:
-        connection = connect(*arguments, **named)
+        connection: sqlite3.Connection = connect(*arguments, **named)
         if Path(arguments[0]).name == "chroma.sqlite3":
             connection.execute("PRAGMA cache_size = 1")
             connection.execute("PRAGMA max_page_count = 1")
