@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agents.base.files import append_lines, one_line
+from agents.base.files import append_lines, one_line, write_whole
 from agents.record import RecordError, TurnRecord, read_record
+from evaluation.files.responses import parse_json_object
 from evaluation.records import EvaluationError, Key
 
 TRACE = "trace.jsonl"
@@ -36,6 +37,22 @@ def append_records(
     except OSError as error:
         log.warning("the trace of batch %d cannot be written to %s: %s", batch, path, error)
     return lines
+
+
+def drop_other_records(path: Path, keys: Collection[Key]) -> None:
+    """Remove the records of all turns but these from a file; lines that cannot be read stay."""
+    lines = path.read_bytes().split(b"\n") if path.is_file() else []
+    remaining = [line for line in lines if _is_record_of(line, keys)]
+    if len(remaining) < len(lines):
+        write_whole(path, b"\n".join(remaining), durable=True)
+
+
+def _is_record_of(line: bytes, keys: Collection[Key]) -> bool:
+    try:
+        record = parse_json_object(line)
+    except ValueError:
+        return True
+    return (str(record.get("session_id")), str(record.get("interaction_id"))) in keys
 
 
 def read_traces(path: Path, *, is_required: bool = False) -> dict[Key, TurnRecord]:

@@ -18,7 +18,7 @@ from evaluation.data.dataset_images import ImageSource
 from evaluation.files.manifest import MANIFEST
 from evaluation.files.responses import RESPONSES, JsonLinesWriter, cut_tail, repair, rewrite
 from evaluation.files.run_log import RUN_LOG, read_run_log
-from evaluation.files.traces import TRACE, append_records
+from evaluation.files.traces import TRACE, append_records, drop_other_records
 from evaluation.progress import Bar, MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
@@ -227,7 +227,10 @@ def _repair_files(output_dir: Path, questions: Mapping[Key, AnsweredTurn]) -> di
     """Cut what a stopped run left half-written, and return the answers to keep (``_read_earlier_answers``)."""
     repair(output_dir / RUN_LOG)
     cut_tail(output_dir / TRACE)
-    return _read_earlier_answers(output_dir / RESPONSES, questions)
+    answers = _read_earlier_answers(output_dir / RESPONSES, questions)
+    # A turn that is asked again may get no record, if the agent raises: the old one would pass for that of its new answer.
+    drop_other_records(output_dir / TRACE, answers)
+    return answers
 
 
 def _set_files_aside(output_dir: Path) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.base_agent import Message
+from agents.record import TurnRecord, Unanswered
 from evaluation.files.manifest import MANIFEST
 from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG, read_run_log, summarise_latency
-from evaluation.files.traces import TRACE
+from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.calls import Call, CallResult, MakeCall, ask
@@ -296,6 +297,53 @@ def test_answers_of_a_dying_agent_are_not_kept_where_ctrl_c_comes_first(tmp_path
     result = generate(Stopped(2), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False, max_failures=9)
     assert result.interrupted and len(result.turns) == 4
     assert (tmp_path / RESPONSES).read_bytes() == b"".join(whole.splitlines(keepends=True)[:4])
+
+
+class RecordingAgent(DyingAgent):
+    """Agent that passes a record of each turn; the model fails on those whose query has a text, from ``first`` on the agent itself."""
+
+    def __init__(self, failing: str = "none", first: int = 999) -> None:
+        super().__init__(first)
+        self.failing = failing
+
+    def listen(self, pass_records: Callable[[list[dict[str, Any]]], None]) -> None:
+        self.pass_records = pass_records
+
+    def batch_generate_response(self, queries: Sequence[str], *arguments: Any, **kwargs: Any) -> Any:
+        answers = super().batch_generate_response(queries, *arguments, **kwargs)
+        causes = [Unanswered.MODEL if self.failing in query else None for query in queries]
+        turns = [TurnRecord(query=query, unanswered=why) for query, why in zip(queries, causes, strict=True)]
+        self.pass_records([turn.as_json() for turn in turns])
+        return [I_DONT_KNOW if why else answer for answer, why in zip(answers, causes, strict=True)]
+
+    def run(self, folder: Path, resume: bool = False) -> Any:
+        return generate(
+            self, sessions([1, 3, 1]), OneColour(), PLAIN, folder, resume=resume, progress=False, listen=self.listen
+        )
+
+
+@pytest.mark.parametrize(
+    ("failing", "lines", "kept"),
+    [
+        ("question 1 of 1", 5, [("s0", "s0t0"), ("s1", "s1t0"), ("s2", "s2t0")]),  # an error in the middle of a dialog
+        ("none", 2, [("s0", "s0t0"), ("s1", "s1t0")]),  # killed after the records of a call, before its answers
+    ],
+)
+def test_the_record_of_an_attempt_goes_with_its_answer(
+    tmp_path: Path, failing: str, lines: int, kept: list[tuple[str, str]]
+) -> None:
+    """The agent that resumes raises and makes no record, which an earlier one would stand in for."""
+    RecordingAgent(failing).run(tmp_path)
+    answers = (tmp_path / RESPONSES).read_bytes().splitlines(keepends=True)
+    (tmp_path / RESPONSES).write_bytes(b"".join(answers[:lines]))
+    with (tmp_path / TRACE).open("a") as file:
+        file.write('{"no record\n')
+    RecordingAgent(first=1).run(tmp_path, resume=True)
+    assert len(_lines(tmp_path)) == 5
+    assert sorted(read_traces(tmp_path / TRACE)) == kept
+    assert '{"no record\n' in (tmp_path / TRACE).read_text()
+    RecordingAgent().run(tmp_path, resume=True)
+    assert len(read_traces(tmp_path / TRACE)) == 5
 
 
 def _make_record(*finished: str, status: str = "ran") -> dict[str, Any]:
