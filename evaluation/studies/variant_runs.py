@@ -226,7 +226,8 @@ def compare(
 
     def run() -> int:
         with lock_folders(options.out):
-            selection, tasks = variants(), parse_tasks(options)
+            # One that is named twice would be a comparison more, by which every p is adjusted.
+            selection, tasks = [*dict.fromkeys(variants())], parse_tasks(options)
             check_settings(selection, options)
             run_results, failed = run_all(selection, tasks, options, console)
             results = compare_with_bases(run_results, base_of)

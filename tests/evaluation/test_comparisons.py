@@ -360,6 +360,29 @@ def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, caps
 
 
 @pytest.mark.parametrize(
+    ("command", "stem", "once", "twice"),
+    [
+        (compare.main, "comparison", ["--presets", "best,direct_rag"], ["--presets", "best,direct_rag", "--also", "best=best"]),
+        (
+            ablate.main,
+            "ablation",
+            ["--preset", "best", "--without", "reranking"],
+            ["--preset", "best", "--preset", "best", "--without", "reranking", "--without", "reranking"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_variant_that_is_named_twice_is_one_row(
+    runs: Runs, command: Any, stem: str, once: list[str], twice: list[str]
+) -> None:
+    """It is no comparison more, by which the p of all the others would be adjusted."""
+    tables = []
+    for arguments in (once, twice):
+        assert command(runs.arguments("--tasks", "single", *arguments)) == 0
+        tables.append((runs.folder / "out" / f"{stem}.md").read_text())
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.parametrize(
     ("command", "arguments", "message"),
     [
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
