@@ -45,6 +45,20 @@ def make_card(abouts: Sequence[Mapping[str, Any]], turns: int) -> dict[str, str]
     return {name: value for name, value in card.items() if value}
 
 
+def join_manifests(abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Join run.json of runs that answered some turns together: of a value that differs all are listed, as on a card."""
+    names = dict.fromkeys(name for about in abouts for name in about)
+    return {name: _join_values([about.get(name) for about in abouts]) for name in names}
+
+
+def _join_values(values: Sequence[Any]) -> Any:
+    if all(value == values[0] for value in values):
+        return values[0]
+    if tables := [value for value in values if isinstance(value, Mapping)]:
+        return join_manifests(tables)
+    return _join_distinct([str(value) for value in values if value not in (None, "")])
+
+
 def omit_card_fields(about: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a card does not say of a run."""
     return {name: value for name, value in about.items() if name not in _FIELDS and value not in (None, "", [])}

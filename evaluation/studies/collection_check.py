@@ -24,7 +24,7 @@ from evaluation.studies.collection_runs import (
     load_questions,
     read_judged_questions,
 )
-from evaluation.studies.judged_entries import Entry
+from evaluation.studies.judged_entries import Entry, SavedRun
 from evaluation.studies.result_tables import publish
 
 TOO_UNTRUTHFUL = 1
@@ -120,7 +120,9 @@ def _read_entry(folder: Path) -> Entry:
     Raises:
         EvaluationError: The folder holds none.
     """
-    return Entry(str(folder), tuple(read_turn_table(folder)), (folder,), read_manifest(folder))
+    turns = tuple(read_turn_table(folder))
+    run = SavedRun(folder, read_manifest(folder), frozenset(judged.turn.key for judged in turns))
+    return Entry(str(folder), turns, (run,))
 
 
 def _compare(before: Entry, after: Entry, folder: Path, console: Console) -> None:

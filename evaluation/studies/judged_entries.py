@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -43,7 +43,7 @@ from evaluation.records import (
     index_questions,
     place_turn,
 )
-from evaluation.report.run_card import make_card
+from evaluation.report.run_card import join_manifests, make_card
 from evaluation.rules import OURS, Rules, explain_ego_source
 from evaluation.run.launching import make_local_judge
 from evaluation.scores.scoring import select_counted
@@ -54,17 +54,34 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class SavedRun:
+    """Run over one data set.
+
+    Attributes:
+        folder: Folder beside the answers that may hold run log and traces.
+        about: What the run noted of how the answers were made; empty for other agents.
+        keys: The turns that it answered.
+    """
+
+    folder: Path
+    about: Mapping[str, Any]
+    keys: frozenset[Key]
+
+
+@dataclass(frozen=True)
 class Saved:
     """Saved answers: one file, or the files of a run over both data sets.
 
     Attributes:
         place: Folder that gives the label; None if the label was given or is the name of a file.
+        runs: The runs whose answers these are.
     """
 
     label: str
     files: tuple[Path, ...]
     turns: tuple[AnsweredTurn, ...]
     place: Path | None = None
+    runs: tuple[SavedRun, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,14 +90,27 @@ class Entry:
 
     Attributes:
         turns: The turns that the totals of the rules count (``scoring.select_counted``).
-        folders: Folders beside the answers that may hold run log and traces.
-        about: What the run noted of how the answers were made; empty for other agents.
+        runs: The runs whose answers these are.
     """
 
     label: str
     turns: tuple[JudgedTurn, ...]
-    folders: tuple[Path, ...] = ()
-    about: Mapping[str, Any] = field(default_factory=dict)
+    runs: tuple[SavedRun, ...] = ()
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """Folders of its runs."""
+        return tuple(run.folder for run in self.runs)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What its runs noted of how the answers were made; empty for other agents."""
+        return join_manifests([run.about for run in self.runs])
+
+    def describe_origin(self, turns: Sequence[JudgedTurn]) -> dict[str, Any]:
+        """Return what the runs of some of its turns noted."""
+        keys = {judged.turn.key for judged in turns}
+        return join_manifests([run.about for run in self.runs if run.keys & keys])
 
     @cached_property
     def failing(self) -> tuple[str, ...]:
@@ -106,9 +136,9 @@ class Entries:
     def cards(self) -> dict[str, dict[str, str]]:
         """Card of each entry."""
         judged = {"judge": self.judge, "rules": self.rules}
-        manifests = {entry.label: [read_manifest(folder) for folder in entry.folders] for entry in self.entries}
+        manifests = {entry.label: [run.about for run in entry.runs] or [{}] for entry in self.entries}
         return {
-            entry.marked: make_card([{**about, **judged} for about in manifests[entry.label] or [{}]], len(entry.turns))
+            entry.marked: make_card([{**about, **judged} for about in manifests[entry.label]], len(entry.turns))
             for entry in self.entries
         }
 
@@ -223,7 +253,12 @@ def find_saved(spec: str) -> Saved:
         label = path.stem if place is None else place.name
     turns = {file: read_responses(file) for file in files}
     refuse_repeated(turns)
-    return Saved(label or str(path), tuple(files), tuple(chain.from_iterable(turns.values())), place)
+    runs = tuple(
+        SavedRun(folder, read_manifest(folder), frozenset(turn.key for turn in some))
+        for file, some in turns.items()
+        if (folder := find_records(file)) is not None
+    )
+    return Saved(label or str(path), tuple(files), tuple(chain.from_iterable(turns.values())), place, runs)
 
 
 def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
@@ -429,8 +464,4 @@ def judge_entry(
 
 
 def _make_entry(saved: Saved, judged: Sequence[JudgedTurn], rules: Rules = OURS) -> Entry:
-    folders = tuple(folder for file in saved.files if (folder := find_records(file)) is not None)
-    about: dict[str, Any] = {}
-    for folder in folders:
-        about |= read_manifest(folder)
-    return Entry(saved.label, tuple(select_counted(judged, rules)), folders, about)
+    return Entry(saved.label, tuple(select_counted(judged, rules)), saved.runs)

@@ -126,8 +126,9 @@ def _select_task(turns: Sequence[JudgedTurn], task: str) -> list[JudgedTurn]:
 
 
 def _make_result(entry: Entry, task: str, turns: Sequence[JudgedTurn]) -> Result:
-    variant = Variant(entry.label, str(entry.about.get("preset", "")))
-    return Result(variant, task, compute_figures(turns, entry.folders), turns, about=entry.about)
+    about = entry.describe_origin(turns)
+    variant = Variant(entry.label, str(about.get("preset", "")))
+    return Result(variant, task, compute_figures(turns, entry.folders), turns, about=about)
 
 
 def _build_board(task: str, results: Sequence[Result], against: str | None) -> Board:

@@ -404,6 +404,24 @@ def test_both_pools_questions_and_dialogs_and_resamples_sessions(
     assert f"% {BOTH}, truthfulness against ours" in text
 
 
+def test_each_board_says_which_data_set_was_answered(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    """Of both the board of all turns; what only one of the runs noted, and models, are joined as on a card."""
+    for kind, letters, chat, more in (("single", "c", "a", {}), ("multi", "ch", "b", {"cached_pages": 3})):
+        folder = tmp_path / "both" / f"{kind}-turn"
+        save(folder / "response.jsonl", [replace(turn, session_id=kind) for turn in answers([letters])])
+        about = {"preset": "best", "dataset": f"{kind}@1/validation", "models": {"chat": chat, "detector": "d"}, **more}
+        (folder / "run.json").write_text(json.dumps(about))
+    tasks = _write_board(tmp_path, run, tmp_path / "both", "--both")["tasks"]
+    (single,), (multi,), (both,) = ([entry["about"] for entry in board["entries"]] for board in tasks.values())
+    assert [single["dataset"], multi["dataset"]] == ["single@1/validation", "multi@1/validation"]
+    assert both == {
+        "preset": "best",
+        "dataset": "multi@1/validation, single@1/validation",
+        "models": {"chat": "b, a", "detector": "d"},
+        "cached_pages": "3",
+    }
+
+
 def test_both_adds_nothing_to_questions_alone(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
     path = save(tmp_path / "a.jsonl", answers(["c", "m"]))
     assert list(_write_board(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
