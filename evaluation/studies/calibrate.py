@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -67,6 +69,12 @@ _RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
     "white_box": lambda turns: {"verify.white_box": "line", **fit_white_box_line(turns)},
     "algorithm1": fit_algorithm1_confidences,
 }
+
+
+_MAY_DIFFER = ("finalise.", "limits.")
+"""Tables that ``--set`` may change in some runs of a fit: what becomes of their candidates, and how long these may take."""
+
+_BETWEEN_SETTINGS = re.compile(r", (?=[\w.]+\s*=)")  # a value may be a list
 
 
 class HeldBackOptions(Options):
@@ -173,6 +181,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
         console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
         return
     if options.gate is None:
+        _refuse_left_out(material)
         _refuse_other_weights(material)
     path = options.gate or _gate_file(options, material)
     gate.save(path)
@@ -195,8 +204,12 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
     rows = {
         "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
-        f"gate, threshold {BREAK_EVEN}": measure_truthfulness(turns, turns.score(probability >= BREAK_EVEN)),
-        f"gate, its threshold ({thresholds})": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
+        _mark_fitted(f"gate, threshold {BREAK_EVEN}", gate, material): measure_truthfulness(
+            turns, turns.score(probability >= BREAK_EVEN)
+        ),
+        _mark_fitted(f"gate, its threshold ({thresholds})", gate, material): measure_truthfulness(
+            turns, turns.score(apply_gate(turns, gate))
+        ),
     }
     areas = {name: signal_auroc(turns, name) for name in select_usable(turns)}
     areas["gate"] = auroc(turns, probability)
@@ -205,6 +218,25 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     write_study(
         place, material, rows, areas, probability, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json
     )
+
+
+def _mark_fitted(policy: str, gate: Gate, material: FitData) -> str:
+    """Return the name of a policy, marked if its gate was fitted on a split of these turns."""
+    fitted_on = str(gate.fitted_on.get("split", "")).split(", ")
+    return f"{policy} (fitted on these turns)" if {*fitted_on} & {*material.splits} else policy
+
+
+def _refuse_left_out(material: FitData) -> None:
+    """Check that the runs are of the whole preset, into which the fit is written.
+
+    Raises:
+        EvaluationError: Stages of it were left out.
+    """
+    if material.without:
+        raise EvaluationError(
+            f"the runs were made without {material.without}, and the fit would be written into the whole preset: make them with it, or "
+            "name a file for a gate with --gate"
+        )
 
 
 def _refuse_other_weights(material: FitData) -> None:
@@ -236,6 +268,7 @@ def _fit_rule(options: CalibrateOptions, console: Console) -> None:
     if options.as_json:
         print_json({**material.about, "settings": dict(values)})
     if not options.dry_run:
+        _refuse_left_out(material)
         _write_into_preset(options, material, material.models[0], values, console)
 
 
@@ -243,7 +276,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     """Read the judged candidates of some runs.
 
     Raises:
-        EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles differ.
+        EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles or settings differ.
     """
     runs = run_folders(places)
     manifests = [read_manifest(run) for run in runs]
@@ -260,6 +293,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     if len(profiles) != 1 or len(chat_models) != 1:
         named = ", ".join(filter(None, [*profiles, *chat_models]))
         raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
+    _refuse_mixed_settings(runs, manifests)
     judges = [_choose_judge(run, options) for run in runs]
     for run, judge in zip(runs, judges, strict=True):
         if options.dataset is None and needs_accepted_answers(judge.name) and read_about(run).get(ACCEPTED):
@@ -282,8 +316,39 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     weights = {chat for about in manifests if (chat := list_models(about).get("chat"))}
     return FitData(
         turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
-        tuple(sorted(weights)), count_left_out(runs, decisions),
+        tuple(sorted(weights)), count_left_out(runs, decisions), _read_without(manifests[0]),
+        tuple(dict.fromkeys(chain(*map(_split_settings, manifests)))),
     )  # fmt: skip
+
+
+def _refuse_mixed_settings(runs: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:
+    """Check that the candidates of all runs were made with the same stages and settings (but ``_MAY_DIFFER``).
+
+    Raises:
+        EvaluationError: Two runs differ.
+    """
+    described = [_describe_changes(about) for about in manifests]
+    for run, changes in zip(runs, described, strict=True):
+        if changes != described[0]:
+            raise EvaluationError(
+                f"{runs[0]} was made with {described[0]} and {run} with {changes}: their candidates are of several presets; one at a time"
+            )
+
+
+def _describe_changes(about: Mapping[str, Any]) -> str:
+    """Return how the candidates of a run were made, as options; "the whole preset" without any."""
+    without = _read_without(about)
+    settings = sorted({each for each in _split_settings(about) if not each.startswith(_MAY_DIFFER)})
+    changes = [f"--without {without}"] if without else []
+    return " ".join([*changes, *(f"--set {each}" for each in settings)]) or "the whole preset"
+
+
+def _read_without(about: Mapping[str, Any]) -> str:
+    return str(about.get("without") or "")
+
+
+def _split_settings(about: Mapping[str, Any]) -> list[str]:
+    return [each.strip() for each in _BETWEEN_SETTINGS.split(str(about.get("set") or "")) if each.strip()]
 
 
 def _read_sessions(files: Sequence[Path]) -> set[str]:
@@ -318,8 +383,7 @@ def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, T
     if finalise["gate"] is not None:
         gate = Gate.load(ROOT / finalise["gate"])
         is_given = apply_gate(turns, gate)
-        if {*str(gate.fitted_on.get("split", "")).split(", ")} & {*material.splits}:
-            name += " (fitted on these turns)"
+        name = _mark_fitted(name, gate, material)
     elif finalise["verified_by"]:
         return {}
     elif finalise["max_idk"] is not None:

@@ -96,6 +96,7 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     material = FitData(
         turns, options.profile, options.model_name, (questions.name,), (str(folder),), (judge.name,),
         tuple(filter(None, [list_models(made_with).get("chat")])), count_left_out([folder], decisions),
+        ", ".join(options.without), (*options.set, *OPEN),
     )  # fmt: skip
     _refuse_too_few(turns)
     config, _ = prepare(run)

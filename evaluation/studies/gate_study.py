@@ -46,6 +46,8 @@ class FitData:
     judges: tuple[str, ...]
     weights: tuple[str, ...] = ()  # the chat models as the runs note them
     left_out: int = 0  # turns of the runs that tell nothing about the method (see ``read_decisions``)
+    without: str = ""  # stages that the runs left out
+    settings: tuple[str, ...] = ()  # that the runs replaced
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -60,6 +62,8 @@ class FitData:
             "split": ", ".join(self.splits),
             "profile": self.profile,
             "models": list(self.models),
+            "without": self.without,
+            "set": ", ".join(self.settings),
             "judge": ", ".join(self.judges),
             "turns": len(self.turns.points),
             "left_out": self.left_out,

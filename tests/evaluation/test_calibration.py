@@ -705,6 +705,68 @@ def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> N
     assert (presets / "gates" / "best_gpu_Own-7B.json").is_file()
 
 
+def _note(run: Path, **settings: str) -> None:
+    about = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps(about | settings))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ({}, {"without": "verify"}, "one was made with the whole preset and {}two with --without verify: their candidates"),
+        ({"set": "answer.k=3"}, {"set": "answer.k=4"}, "one was made with --set answer.k=3 and {}two with --set answer.k=4"),
+        ({"set": 'a.b=["x", "y"], finalise.gate=null'}, {"set": 'limits.batch_size=2, a.b=["x", "y"]'}, None),
+        ({"set": "finalise.verified_by=[], finalise.gate=null, limits.seconds_per_turn=60"}, {"set": ""}, None),
+        ({"set": "a.b=1, c.d=2"}, {"set": "c.d=2, a.b=1"}, None),
+    ],
+)  # fmt: skip
+def test_runs_of_other_settings_are_not_fitted_together(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], one: dict[str, str], other: dict[str, str], said: str | None
+) -> None:  # fmt: skip
+    """Only what becomes of the candidates, and how long they may take, may differ."""
+    runs = [tmp_path / "one", tmp_path / "two"]
+    for run, settings in zip(runs, (one, other), strict=True):
+        _write_run(run)
+        _note(run, **settings)
+    command = ["--runs", *map(str, runs), *FAST, "--dry-run"]
+    assert calibrate.main(command) == (0 if said is None else 2)
+    if said is not None:
+        assert said.format(f"{tmp_path}/") in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("method", ["gate", "white_box"])
+def test_a_fit_without_some_stages_is_not_written_into_the_whole_preset(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], method: str
+) -> None:
+    _write_run(tmp_path / "run", min_probability=Signal(0.5), mean_probability=Signal(0.9))
+    _note(tmp_path / "run", without="verify", set="finalise.gate=null, answer.k=3")
+    original = (presets / "best.toml").read_text()
+    command = ["--runs", str(tmp_path / "run"), *FAST, "--fit", method]
+    assert calibrate.main(command) == 2
+    assert "the runs were made without verify" in " ".join(capsys.readouterr().out.split())
+    assert calibrate.main([*command, "--dry-run"]) == 0
+    assert (presets / "best.toml").read_text() == original and not (presets / "gates").exists()
+
+
+def test_a_gate_without_some_stages_says_so_in_a_file_of_its_own(tmp_path: Path, presets: Path) -> None:
+    _write_run(tmp_path / "run")
+    _note(tmp_path / "run", without="verify", set="finalise.gate=null, answer.k=3")
+    gate = tmp_path / "gate.json"
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(gate)]) == 0
+    fitted_on = Gate.load(gate).fitted_on
+    assert (fitted_on["without"], fitted_on["set"]) == ("verify", "finalise.gate=null, answer.k=3")
+
+
+def test_a_gate_that_is_measured_on_its_own_turns_says_so(tmp_path: Path, presets: Path) -> None:
+    for run, split in (("run", "validation"), ("test", "public_test")):
+        _write_run(tmp_path / run, split=split)
+    assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
+    for run, marked in (("run", 2), ("test", 0)):
+        assert calibrate.main(["--measure", str(tmp_path / run), "--preset", "best"]) == 0
+        policies = json.loads((tmp_path / run / "gate_measured.json").read_text())["truthfulness"]
+        assert sum("(fitted on these turns)" in policy for policy in policies) == marked
+
+
 def test_a_gate_of_other_weights_has_a_file_of_its_own(
     tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
