@@ -139,12 +139,12 @@ def hash_to_share(name: str) -> float:
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
 
 
-def is_held_out(session_id: str, share: float) -> bool:
-    """Return whether a session is held out, by the hash of its id.
+def is_held_out(name: str, share: float) -> bool:
+    """Return whether a photo, or a session of an unknown photo, is held out, by the hash of its name.
 
     It is the same in every collection with this share.
     """
-    return hash_to_share(session_id) < share
+    return hash_to_share(name) < share
 
 
 def read_rows(path: Path, build_row: Callable[[dict[str, Any]], Row], noun: str) -> list[Row]:

@@ -3,9 +3,9 @@
     python -m training.collect results/record --dataset .cache/datasets --out data/training
 
 RUN is a folder that ``local_evaluation.py --record-requests`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and
-``about.json``. The requests are those that the model received. The hash of a session's id decides its side, so that a session is on the
-same side in every collection with the same --held-out. Two kinds of runs are refused: those over public_test, and those that hold a
-question of it about the same picture.
+``about.json``. The requests are those that the model received. The hash of its photo decides the side of a session, so that all sessions
+about a photo are on the same side in every collection with the same --held-out. Two kinds of runs are refused: those over public_test,
+and those that hold a question of it about the same picture.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -78,6 +79,11 @@ class RecordedRun:
     turns: Sequence[tuple[TurnRecord, JudgedTurn]]
     unjudged: int
     accept: Mapping[str, Sequence[str]]
+
+    @property
+    def photos(self) -> dict[str, str]:
+        """Name of the photo of each session that has one."""
+        return {record.session_id: record.photo for record, _ in self.turns if record.photo is not None}
 
     def answerable(self) -> Iterator[tuple[TurnRecord, JudgedTurn]]:
         """Return the turns that have an answer."""
@@ -287,17 +293,32 @@ def build_relevance_examples(run: RecordedRun, limit: int) -> Iterator[Example]:
             )
 
 
-def write_collection(examples: Sequence[Example], out: Path, share: float) -> dict[str, list[Example]]:
-    """Write both sides and the images they use; return the sides."""
+def write_collection(
+    examples: Sequence[Example], out: Path, share: float, photos: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, list[Example]]:
+    """Write both sides and the images they use; return the sides.
+
+    Args:
+        examples: The examples of both sides.
+        out: Folder that is written.
+        share: Share of the photos that is held out.
+        photos: Name of the photo by session; a session without one is held out by its id.
+    """
     sides: dict[str, list[Example]] = {"train": [], "held_out": []}
     for example in examples:
-        sides["held_out" if is_held_out(example.session_id, share) else "train"].append(example)
+        photo = photos.get(example.session_id, example.session_id)
+        sides["held_out" if is_held_out(photo, share) else "train"].append(example)
     write_examples(out / TRAIN, sides["train"])
     write_examples(out / HELD_OUT, sides["held_out"])
     (out / IMAGES).mkdir(parents=True, exist_ok=True)
     for source in {example.folder / REQUEST_IMAGES / f"{name}.png" for example in examples for name in example.images}:
         shutil.copyfile(source, out / IMAGES / source.name)
     return sides
+
+
+def merge_photos(runs: Sequence[RecordedRun]) -> dict[str, str]:
+    """Return the name of the photo of each session of some runs; one name, if runs passed it in several sizes."""
+    return {session: photo for run in reversed(runs) for session, photo in run.photos.items()}
 
 
 def describe(examples: Sequence[Example], tokenizer: Any | None) -> dict[str, Any]:
@@ -334,7 +355,7 @@ class RunsOptions(JudgedOptions):
         description="local data sets, for the accept forms of the runs' questions, and whose public_test is kept out by content; "
         "default: by name only",
     )
-    held_out: float = Field(0.1, gt=0, lt=1, description="share of the sessions held out")
+    held_out: float = Field(0.1, gt=0, lt=1, description="share of the photos held out, with their sessions")
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
 
 
@@ -383,7 +404,8 @@ def run(options: CollectOptions) -> None:
         source, revision = split_revision(options.tokenizer)
         tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
     relevance = [example for recorded in runs for example in build_relevance_examples(recorded, options.relevance)]
-    sides = write_collection([*examples, *relevance], options.out, options.held_out)
+    photos = merge_photos(runs)
+    sides = write_collection([*examples, *relevance], options.out, options.held_out, photos)
     by_content = " and content" if options.dataset is not None else " alone"
     about["public_test"] = f"kept out by name{by_content}"
     about["unjudged_requests"] = sum(recorded.unjudged for recorded in runs)

@@ -29,6 +29,7 @@ from training.collect import (
     RecordedRun,
     RunsOptions,
     collect_examples,
+    merge_photos,
     read_answer,
     read_runs,
     read_target,
@@ -168,7 +169,7 @@ def run(options: CoreDataOptions) -> None:
         raise TrainingDataError(
             "no turn of the runs belongs to any of the sets; record runs of the preset core_mmrag_calls, which asks step by step"
         )
-    for side, rows in write_collection(examples, options.out, options.held_out).items():
+    for side, rows in write_collection(examples, options.out, options.held_out, merge_photos(runs)).items():
         counts = Counter(row.objective for row in rows)
         about[side] = {name: counts[name] for name in OBJECTIVES}
     write_about(options.out, about)

@@ -127,7 +127,7 @@ class DomainBlip2Options(SplitOptions, DeviceOptions):
 
 
 def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2Options) -> LinearHead:
-    """Train, write checkpoint and head, and measure both on the sessions that were held out.
+    """Train, write checkpoint and head, and measure both on the photos that were held out.
 
     Args:
         examples: Labelled questions of all sessions.
@@ -142,8 +142,8 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
         ModelError: The checkpoint cannot be loaded.
     """
     source, out = tuning.model, tuning.out
-    train = [row for row in examples if not is_held_out(row.session_id, tuning.held_out)]
-    other = [row for row in examples if is_held_out(row.session_id, tuning.held_out)]
+    train = [row for row in examples if not is_held_out(row.group, tuning.held_out)]
+    other = [row for row in examples if is_held_out(row.group, tuning.held_out)]
     classes = tuple(sorted({row.domain for row in train}))
     eval_rows = [row for row in other if row.domain in classes]
     if len(classes) < 2 or not eval_rows:

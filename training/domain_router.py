@@ -46,6 +46,12 @@ class DomainExample:
     question: str
     domain: str
     image: Image.Image | None
+    photo: str = ""  # the same in all sessions about it; "" if unknown
+
+    @property
+    def group(self) -> str:
+        """What is kept on one side of a division: the photo, or the session if it is unknown."""
+        return self.photo or self.session_id
 
 
 class DomainRouterOptions(SplitOptions):
@@ -71,11 +77,12 @@ def read_domains(options: SplitOptions, types: Sequence[DatasetType], split: str
         for session in dataset.sessions:
             loaded = dataset.image(session).image
             image = to_rgb(loaded) if loaded is not None else None
+            photo = dataset.identify_photo(session)
             history: list[Message] = []
             for turn in session.turns:
                 if turn.domain:
                     ids, resolution = (session.session_id, turn.interaction_id), resolve(turn.query, tuple(history))
-                    examples.append(DomainExample(*ids, resolution.question, turn.domain, image))
+                    examples.append(DomainExample(*ids, resolution.question, turn.domain, image, photo))
                 history.append({"role": "user", "content": turn.query})
                 history.append({"role": "assistant", "content": turn.ground_truth})
     return examples
@@ -143,7 +150,7 @@ def run(options: DomainRouterOptions) -> None:
         raise TrainingDataError("the data set has no turn with a domain; take one with the column `domain`")
     labels = [example.domain for example in examples]
     features = extract_features(extractor, examples)
-    accuracy = cross_validate(features, labels, [example.session_id for example in examples], strength=_STRENGTH)
+    accuracy = cross_validate(features, labels, [example.group for example in examples], strength=_STRENGTH)
     if "fallback" in spec:
         zero_shot: DomainClassifier = registry.load(spec["fallback"])
         guesses = [

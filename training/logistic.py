@@ -1,4 +1,4 @@
-"""Logistic regression by scikit-learn, cross-validated with the turns of a session in one fold."""
+"""Logistic regression by scikit-learn, cross-validated with the examples of a group in one fold."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,6 +155,13 @@ class CragDataset:
         if loaded.image is None:
             return LoadedImage(None, f"session {session.session_id}: {loaded.note}")
         return loaded
+
+    def identify_photo(self, session: Session) -> str:
+        """Return a name for the photo of a session that all sessions about it share; "" without a photo. Nothing is decoded."""
+        cell = self._cells[session.row]["image"] or {}
+        if cell.get("bytes"):
+            return hashlib.sha256(cell["bytes"]).hexdigest()
+        return str(cell.get("path") or session.image_url or "")
 
     def select_accept(self, turns: Iterable[AnsweredTurn]) -> dict[str, Sequence[str]]:
         """Return the accept forms of those turns whose question and truth are this data set's, by interaction_id."""

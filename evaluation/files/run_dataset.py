@@ -28,6 +28,14 @@ def load_run_dataset(run: Path, dataset: Path, cache: Path) -> CragDataset:
     return load(kind, split, revision, dataset, cache)
 
 
+def identify_photos(run: Path, dataset: Path | None, cache: Path) -> dict[str, str]:
+    """Name the photo of each session of the data set that a run noted (``CragDataset.identify_photo``); none without a folder."""
+    if dataset is None:
+        return {}
+    data = load_run_dataset(run, dataset, cache)
+    return {session.session_id: photo for session in data.sessions if (photo := data.identify_photo(session))}
+
+
 def make_accept_selector(run: Path, dataset: Path | None, cache: Path) -> SelectAccept:
     """Return a function that loads the data set that a run noted and selects accept forms; none without a folder."""
     return lambda turns: {} if dataset is None else load_run_dataset(run, dataset, cache).select_accept(turns)

@@ -1,4 +1,4 @@
-"""``python -m evaluation.studies.calibrate``: fits the gate of a preset on validation runs, and measures it on unseen sessions."""
+"""``python -m evaluation.studies.calibrate``: fits the gate of a preset on validation runs, and measures it on unseen photos."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -29,7 +30,7 @@ from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about
 from evaluation.files.responses import read_all_lines
-from evaluation.files.run_dataset import make_accept_selector
+from evaluation.files.run_dataset import identify_photos, make_accept_selector
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
@@ -178,7 +179,7 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     if options.dry_run:
         return
     if not study.is_better(turns):
-        console.print("no gate is written: on sessions it has not seen it is no better than giving every candidate")
+        console.print("no gate is written: on photos it has not seen it is no better than giving every candidate")
         return
     if options.gate is None:
         _refuse_left_out(material)
@@ -302,8 +303,9 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 "data set with --dataset"
             )
     decisions = [
-        decision
+        replace(decision, photo=photos.get(decision.session, decision.photo))
         for run, judge in zip(runs, judges, strict=True)
+        for photos in [identify_photos(run, options.dataset, options.cache)]
         for decision in read_decisions(run, judge, make_accept_selector(run, options.dataset, options.cache))
     ]
     trained_on = _read_sessions(options.leave_out)

@@ -35,6 +35,7 @@ class Decision:
 
     Attributes:
         session: Session of the turn; turns of one session are not independent.
+        photo: Name of its photo, "" if unknown; sessions about one photo are not independent either.
         points: Points for answering: 1 for a right candidate, -1 for a wrong one, 0 if it is no answer. If the truth is
             "I don't know" any answer is wrong.
         gate_decides: Whether the gate decides. It does not if there is no candidate or a rule forbids it.
@@ -49,6 +50,7 @@ class Decision:
     signals: Mapping[str, Signal]
     direct: bool
     egocentric: bool = False
+    photo: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,13 @@ class Turns:
 
     Attributes:
         session: Number of the session.
+        photo: Number of the photo that the session is about; of one that is unknown a number that no other session has.
         signals: Values by name, NaN if unknown.
         negative_signals: Signals that are higher for wrong answers, as their stages declare them.
     """
 
     session: npt.NDArray[np.int64]
+    photo: npt.NDArray[np.int64]
     points: FloatArray
     gate_decides: BoolArray
     direct: BoolArray
@@ -73,6 +77,12 @@ class Turns:
     def from_decisions(cls, decisions: Sequence[Decision]) -> Turns:
         """Convert decisions to columns."""
         _, session = np.unique([turn.session for turn in decisions], return_inverse=True)
+        photos = {turn.session: turn.photo for turn in decisions if turn.photo}  # one of several runs may not know it
+        first_sessions = {photos[name]: name for name in sorted(photos, reverse=True)}
+        representatives = [
+            first_sessions[photos[turn.session]] if turn.session in photos else turn.session for turn in decisions
+        ]
+        _, photo = np.unique(representatives, return_inverse=True)
         gate_decides, direct, egocentric = (
             np.array([getattr(turn, name) for turn in decisions], dtype=np.bool_)
             for name in ("gate_decides", "direct", "egocentric")
@@ -85,7 +95,16 @@ class Turns:
         values = ([each[name].value if name in each else np.nan for each in signal_maps] for name in names)
         columns = {name: np.array(row, np.float64) for name, row in zip(names, values, strict=True)}
         negative_signals = frozenset(name for each in signal_maps for name, signal in each.items() if signal.negative)
-        return cls(session.astype(np.int64), points, gate_decides, direct, egocentric, columns, negative_signals)
+        return cls(
+            session.astype(np.int64),
+            photo.astype(np.int64),
+            points,
+            gate_decides,
+            direct,
+            egocentric,
+            columns,
+            negative_signals,
+        )
 
     @property
     def right(self) -> BoolArray:
@@ -99,8 +118,8 @@ class Turns:
 
     @property
     def groups(self) -> npt.NDArray[np.int64]:
-        """Session of each candidate."""
-        return self.session[self.gate_decides]
+        """Photo of each candidate: candidates about one photo, in whichever session, stay on one side of a cross-validation."""
+        return self.photo[self.gate_decides]
 
     def signal(self, name: str) -> FloatArray:
         """Return the values of a signal over all turns, NaN if unknown; a signal that no turn has is unknown everywhere."""
@@ -194,7 +213,7 @@ def read_decisions(run: Path, judge: Judge, accept: SelectAccept = lambda _: {})
                 unjudged += 1
                 continue
             points = truthfulness_points(verdict)
-        about = final.direct, final.egocentric
+        about = final.direct, final.egocentric, record.photo or ""
         decisions.append(Decision(judged.turn.session_id, points, gate_decides, record.signals, *about))
     _warn_left_out(run, unjudged, "the judge gave no usable reply; judge them again")
     return decisions

@@ -1,4 +1,4 @@
-"""Fits a gate to judged candidates, and estimates its truthfulness on unseen sessions by nested cross-validation."""
+"""Fits a gate to judged candidates, and estimates its truthfulness on unseen photos by nested cross-validation."""
 
 from __future__ import annotations
 
@@ -30,15 +30,13 @@ BREAK_EVEN = 0.5
 def _too_few_error(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
     """Return the error of a fit without enough candidates.
 
-    It estimates how many sessions give each part right and wrong ones.
+    It estimates how many photos give each part right and wrong ones.
     """
-    counts, sessions = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
-    message = "a gate cannot be fitted: right candidates and wrong ones must each stand in several sessions"
-    more = (
-        f"about {-(-sessions * folds // min(counts))} sessions like these" if min(counts) else "there is one kind alone"
-    )
+    counts, photos = [len(np.unique(groups[kind])) for kind in (right, ~right)], len(np.unique(groups))
+    message = "a gate cannot be fitted: right candidates and wrong ones must each stand in dialogs about several photos"
+    more = f"about {-(-photos * folds // min(counts))} photos like these" if min(counts) else "there is one kind alone"
     return EvaluationError(
-        f"{message}, for {folds} folds in {folds} or more; here in {counts[0]} and {counts[1]} of {sessions}; take a larger run ({more})"
+        f"{message}, for {folds} folds in {folds} or more; here in {counts[0]} and {counts[1]} of {photos}; take a larger run ({more})"
     )
 
 
@@ -59,7 +57,7 @@ class HeldOut:
         probability: Probability of being right, shape (candidates,).
         auroc: Mean over the divisions.
         at_half: Points of every turn with the threshold at one half.
-        at_fitted: Points of every turn with a threshold that was fitted on the other sessions too.
+        at_fitted: Points of every turn with a threshold that was fitted on the other photos too.
         at_both: The same with two such thresholds, one for photos of smart glasses and one for all others.
     """
 
@@ -145,7 +143,7 @@ class SignedRegression(LogisticRegression):  # type: ignore[misc]  # scikit-lear
 
 @dataclass(frozen=True)
 class Fit:
-    """A regression with the strength and thresholds that cross-validation over the same sessions chose.
+    """A regression with the strength and thresholds that cross-validation over the same photos chose.
 
     Attributes:
         threshold: Threshold of all candidates.
@@ -175,7 +173,7 @@ def fit(
     Args:
         matrix: Signals, shape (candidates, signals).
         right: Whether each candidate is right, shape (candidates,).
-        groups: Session of each candidate, shape (candidates,).
+        groups: Photo of each candidate, shape (candidates,).
         names: Names of the signals.
         folds: Parts of the cross-validation.
         seed: Seed of the division into parts.
@@ -183,7 +181,7 @@ def fit(
         negative_signals: Signals that are higher for wrong candidates.
 
     Raises:
-        EvaluationError: Right or wrong candidates stand in fewer than two sessions.
+        EvaluationError: Right or wrong candidates are about fewer than two photos.
     """
     splits = list(_make_splitter(right, groups, folds, seed).split(matrix, right, groups))
     tried = {strength: np.zeros(len(right)) for strength in STRENGTHS}
@@ -210,12 +208,12 @@ def fit(
 
 
 def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeats: int = 5) -> HeldOut:
-    """Decide each session by a gate fitted on other sessions (nested cross-validation).
+    """Decide each candidate by a gate fitted on those about other photos (nested cross-validation).
 
-    Weights, strength and threshold come from the other sessions.
+    Weights, strength and threshold come from the other photos.
 
     Raises:
-        EvaluationError: Right or wrong candidates stand in too few sessions.
+        EvaluationError: Right or wrong candidates are about too few photos.
     """
     matrix, right, groups, glasses = turns.matrix(names), turns.right, turns.groups, turns.is_egocentric_candidate
     probability, areas = np.zeros(len(right)), []
@@ -226,7 +224,7 @@ def cross_validate(turns: Turns, names: Sequence[str], *, folds: int = 5, repeat
             rows = matrix[others], right[others], groups[others]
             try:
                 fitted = fit(*rows, names, folds, repeat, glasses[others], turns.negative_signals)
-            except EvaluationError as error:  # it counts the sessions of this part
+            except EvaluationError as error:  # it counts the photos of this part
                 raise _too_few_error(right, groups, folds) from error
             once[held_out] = fitted.model.predict_proba(matrix[held_out])[:, 1]
             threshold[held_out] = fitted.threshold
@@ -347,7 +345,7 @@ def _make_model(strength: float, names: Sequence[str], negative_signals: Collect
 
 
 def _make_splitter(right: BoolArray, groups: npt.NDArray[np.int64], folds: int, seed: int) -> StratifiedGroupKFold:
-    """Return parts that keep sessions whole and have right and wrong candidates each, if there are enough."""
+    """Return parts that keep the candidates about one photo together and have right and wrong candidates each, if there are enough."""
     possible = min(folds, len(np.unique(groups[right])), len(np.unique(groups[~right])))
     if possible < 2:
         raise _too_few_error(right, groups, folds)

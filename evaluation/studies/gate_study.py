@@ -1,4 +1,4 @@
-"""Study of a gate: what it is fitted to, what it promises on dialogs that it has not seen, and how that is shown and written."""
+"""Study of a gate: what it is fitted to, what it promises on photos that it has not seen, and how that is shown and written."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ class FitData:
 
 @dataclass(frozen=True)
 class GateStudy:
-    """A fitted gate with its scores on held-out dialogs.
+    """A fitted gate with its scores on held-out photos.
 
     Attributes:
         names: Signals that it weighs.
         honest: Held-out predictions and scores.
         fitted: The fit to all candidates.
-        threshold: Least probability of a given candidate: one half, or the fitted one if it earns more on held-out dialogs.
+        threshold: Least probability of a given candidate: one half, or the fitted one if it earns more on held-out photos.
         egocentric: Threshold of photos of smart glasses, if one of their own gains beyond chance.
     """
 
@@ -103,7 +103,7 @@ class GateStudy:
         return make_gate(self.fitted, self.names, self.threshold, dict(about), self.egocentric)
 
     def is_better(self, turns: Turns) -> bool:
-        """Return whether it earns more on held-out dialogs, with its own thresholds, than giving every candidate."""
+        """Return whether it earns more on held-out photos, with its own thresholds, than giving every candidate."""
         return bool(self.points.mean() > turns.score(np.ones_like(turns.right)).mean())
 
     def tabulate(self, turns: Turns, gate: Gate, more: Mapping[str, Truthfulness]) -> dict[str, Truthfulness]:
@@ -127,10 +127,10 @@ class GateStudy:
 
 
 def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
-    """Fit a gate, and estimate by cross-validation over dialogs what it earns on others.
+    """Fit a gate, and estimate by cross-validation over photos what it earns on others.
 
     Raises:
-        EvaluationError: No signal differs between candidates, or right or wrong candidates stand in too few dialogs.
+        EvaluationError: No signal differs between candidates, or right or wrong candidates are about too few photos.
     """
     names = select_usable(turns)
     if not names:

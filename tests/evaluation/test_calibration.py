@@ -68,10 +68,11 @@ def decision(
     gate_decides: bool = True,
     direct: bool = False,
     egocentric: bool = False,
+    photo: str = "",
     **signals: float,
 ) -> Decision:
     named_signals = {name: Signal(value, name in NEGATIVE) for name, value in signals.items()}
-    return Decision(session, points, gate_decides, named_signals, direct, egocentric)
+    return Decision(session, points, gate_decides, named_signals, direct, egocentric, photo)
 
 
 def _world(sessions: int, *, informative: bool, seed: int = 3) -> Turns:
@@ -197,6 +198,27 @@ def test_one_session_is_never_on_both_sides() -> None:
     assert cross_validate(turns, ["p_yes"], repeats=1).auroc < 0.8
 
 
+def test_sessions_about_one_photo_are_one_group() -> None:
+    """One of two runs need not know the photo; groups that are sessions are numbered as these."""
+    sessions = [("c", ""), ("a", "blue"), ("b", ""), ("c", "red"), ("d", "blue"), ("e", "red"), ("b", "")]
+    turns = Turns.from_decisions([decision(1, session, photo=photo) for session, photo in sessions])
+    assert list(turns.groups) == [2, 0, 1, 2, 0, 2, 1]
+    alone = Turns.from_decisions([decision(1, session) for session, _ in sessions])
+    assert list(alone.groups) == list(alone.session) == [2, 0, 1, 2, 3, 4, 1]
+
+
+def test_the_data_set_tells_which_sessions_are_about_one_photo(tmp_path: Path) -> None:
+    _write_run(tmp_path / "run")
+    rows = [row(f"s{number}", 2, "v0.1.2", picture(f"rgb({number % 9}, 0, 0)"), None) for number in range(12)]
+    data = write_dataset(tmp_path / "data", rows, "v0.1.2")
+    places = ["--runs", str(tmp_path / "run"), "--cache", str(tmp_path), *FAST]
+    for more, count in (([], 12), (["--dataset", str(data)], 9)):
+        options = calibrate.CalibrateOptions.parse([*places, *more])
+        material = calibrate._read_material(options.runs, options, fitting=True)
+        assert len({*material.turns.groups}) == count
+        assert material.about["sessions"] == 12
+
+
 @pytest.mark.parametrize("points", [(1.0, 1.0), (1.0, -1.0)])
 def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
     turns = Turns.from_decisions(
@@ -206,7 +228,7 @@ def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
         EvaluationError, match=r"for 5 folds in 5 or more; here in . and . of 2; take a larger run"
     ) as failure:
         cross_validate(turns, ["p_yes"])
-    assert ("about 10 sessions" in str(failure.value)) == (len({*points}) == 2)
+    assert ("about 10 photos" in str(failure.value)) == (len({*points}) == 2)
 
 
 @pytest.mark.parametrize(("sessions", "wrong"), [(4, 2), (5, 2), (10, 2), (10, 1)])
@@ -661,7 +683,7 @@ def test_accept_forms_are_not_those_of_a_question_that_was_edited(
 ) -> None:
     """A question of the set keeps its id, whatever it asks by now."""
     _write_run(tmp_path / "run")
-    rows = [row(f"s{number}", 2, "v0.1.2", picture(), None) for number in range(12)]
+    rows = [row(f"s{number}", 2, "v0.1.2", picture(f"rgb({number}, 0, 0)"), None) for number in range(12)]
     for number, each in enumerate(rows):
         each["turns"][1]["query"] = question.format(number)
         each["answers"][0]["ans_full"] = truth

@@ -58,7 +58,7 @@ def read_collected(out: Path) -> list[Example]:
 
 def test_every_request_is_kept_as_it_was_sent_with_reply_and_verdict(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    assert collect.main([str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(tmp_path)]) == 0
+    assert collect.main([str(run), "--out", str(out), "--held-out", "0.5", "--cache", str(tmp_path)]) == 0
     answers = [example for example in read_collected(out) if example.form == "answer"]
     assert Counter((row.verdict, row.reply_verdict) for row in answers) == {
         ("correct", "correct"): 5,
@@ -76,17 +76,33 @@ def test_every_request_is_kept_as_it_was_sent_with_reply_and_verdict(run: Path, 
 
 def test_sessions_stay_on_one_side_and_the_description_counts_both(run: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    collect.main([str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(tmp_path)])
+    collect.main([str(run), "--out", str(out), "--held-out", "0.5", "--cache", str(tmp_path)])
     sides = [{row.session_id for row in read_examples(out / name)} for name in (TRAIN, HELD_OUT)]
     assert sides[0] and sides[1] and not sides[0] & sides[1]
-    assert sides[1] == {f"s{number}" for number in range(5) if is_held_out(f"s{number}", 0.4)}
+    photos = {session: record.photo or "" for (session, _), record in read_traces(run / TRACE).items()}
+    assert sides[1] == {session for session, photo in photos.items() if is_held_out(photo, 0.5)}
     about = json.loads((out / ABOUT).read_text())
     answers = [about[side]["prompts"]["answer_with_evidence"] for side in ("train", "held_out")]
     assert sum(counts["requests"] for counts in answers) == 10
     assert about["unjudged_requests"] == 0 and answers[0]["refusals"] == 0.0
 
 
-@pytest.mark.parametrize(("shares", "is_split"), [(("0.4", "0.4"), True), (("0.4", "0.9"), False)])
+def test_sessions_about_one_photo_stay_on_one_side(run: Path, tmp_path: Path) -> None:
+    """Sessions of an unknown photo are told apart by their ids."""
+    trace = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
+    photos = {line["session_id"]: line["photo"] for line in trace}
+    collect.main([str(run), "--out", str(tmp_path / "all"), "--cache", str(tmp_path)])
+    examples = [replace(row, folder=run) for row in read_collected(tmp_path / "all")]
+    shared = {**photos, "s0": photos["s4"]}
+    sides = collect.write_collection(examples, tmp_path / "all", 0.5, shared)
+    held_out = {row.session_id for row in sides["held_out"]}
+    assert ("s0" in held_out) == ("s4" in held_out) == is_held_out(photos["s4"], 0.5)
+    assert is_held_out(photos["s0"], 0.5) != is_held_out(photos["s4"], 0.5), "else this shows nothing"
+    sides = collect.write_collection(examples, tmp_path / "all", 0.5)
+    assert {row.session_id for row in sides["held_out"]} == {name for name in photos if is_held_out(name, 0.5)}
+
+
+@pytest.mark.parametrize(("shares", "is_split"), [(("0.5", "0.5"), True), (("0.5", "0.9"), False)])
 def test_no_session_is_trained_on_that_another_folder_holds_out(
     run: Path, tmp_path: Path, shares: tuple[str, str], is_split: bool
 ) -> None:
@@ -99,7 +115,7 @@ def test_no_session_is_trained_on_that_another_folder_holds_out(
         _, train, held_out = read_data(options)
         assert train and held_out and not {row.session_id for row in train} & {row.session_id for row in held_out}
         return
-    with pytest.raises(TrainingDataError, match=r"sessions.*trained on and held out.*/0: 0\.4, .*/1: 0\.9"):
+    with pytest.raises(TrainingDataError, match=r"sessions.*trained on and held out.*/0: 0\.5, .*/1: 0\.9"):
         read_data(options)
 
 

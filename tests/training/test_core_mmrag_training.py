@@ -106,7 +106,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = folder / "out"
     assert (
         core_data.main(
-            [str(run), "--out", str(out), "--held-out", "0.4", "--cache", str(folder), "--eval-model", "None"]
+            [str(run), "--out", str(out), "--held-out", "0.5", "--cache", str(folder), "--eval-model", "None"]
         )
         == 0
     )

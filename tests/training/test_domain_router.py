@@ -10,7 +10,7 @@ from agents.base.linear_head import LinearHead
 from agents.models.domain_classifiers import HeadDomainClassifier, ZeroShotDomainClassifier
 from agents.models.registry import ModelRegistry
 from agents.profiles.profile import Profile, load_profile
-from tests.evaluation.worlds import row, write_dataset
+from tests.evaluation.worlds import picture, row, write_dataset
 from tests.models.tiny_rankers import save_blip2
 from training import domain_router
 from training.command_line import SplitOptions
@@ -59,6 +59,17 @@ def test_the_questions_are_those_that_the_domain_stage_sees(dataset: Path, tmp_p
     )
     assert len({example.session_id for example in examples}) == 6
     assert all(example.image is not None and example.image.mode == "RGB" for example in examples)
+
+
+def test_questions_about_one_photo_are_one_group(tmp_path: Path) -> None:
+    """Whichever session they stand in; a session without a photo is a group of its own."""
+    pictures = {"a": picture("red"), "b": picture("blue"), "c": picture("red"), "d": None, "e": None}
+    data = write_dataset(tmp_path, [row(name, 2, "v0.1.1", image, "") for name, image in pictures.items()], "v0.1.1")
+    options = SplitOptions(dataset=data, revision="v0.1.1", cache=tmp_path / "cache", out=tmp_path)
+    groups: dict[str, set[str]] = {}
+    for example in read_domains(options, ["multi-turn"], "validation"):
+        groups.setdefault(example.group, set()).add(example.session_id)
+    assert sorted(map(sorted, groups.values())) == [["a", "c"], ["b"], ["d"], ["e"]]
 
 
 @pytest.mark.parametrize(
