@@ -283,15 +283,9 @@ class RunConfig:
 
     def describe_indices(self, *, split: str, web: bool = True, images: bool = True) -> str:
         """Return the start of the revision of each index that ``pipeline`` opens; "" if it opens none that was built here."""
-        if self.profile.search.kind != "embedded":
-            return ""
-        from agents.search.hub import current_revision
-
-        search = self.profile.search
-        templates = {"image": search.image_index if images else "", "web": search.web_index if web else ""}
-        ids = {kind: template.format(split=_tag(split)) for kind, template in templates.items() if template}
-        revisions = {kind: current_revision(self.cache / "hub", dataset_id) for kind, dataset_id in ids.items()}
-        return ", ".join(f"{kind} {revision[:12]}" for kind, revision in revisions.items() if revision)
+        is_opened = {"image": images, "web": web}
+        revisions = self._find_revisions(split)
+        return ", ".join(f"{kind} {revision[:12]}" for kind, revision in revisions.items() if is_opened[kind])
 
     def splits(self, *, web: bool = True) -> list[str]:
         """List the splits whose indices are in the cache, the one prepared last first.
@@ -315,16 +309,21 @@ class RunConfig:
 
     def has_photos_alone(self, split: str) -> bool:
         """Return whether the cache has an index of a split's photos, and none of its pages."""
-        if self.profile.search.kind != "embedded":
-            return False
+        return list(self._find_revisions(split)) == ["image"]
+
+    def _find_revisions(self, split: str) -> dict[str, str]:
+        """Return the revisions of a split's indices in the cache by their kind, ``image`` and ``web``."""
+        search = self.profile.search
+        if search.kind != "embedded":
+            return {}
         from agents.search.hub import current_revision
 
-        search = self.profile.search
-        photos, pages = (
-            current_revision(self.cache / "hub", template.format(split=_tag(split)))
-            for template in (search.image_index, search.web_index)
-        )
-        return photos is not None and pages is None
+        templates = {"image": search.image_index, "web": search.web_index}
+        revisions = {
+            kind: current_revision(self.cache / "hub", template.format(split=_tag(split)))
+            for kind, template in templates.items()
+        }
+        return {kind: revision for kind, revision in revisions.items() if revision is not None}
 
     def newest_split(self, *, web: bool = True) -> str:
         """Return the split to search by default: the one prepared last, else the organiser's."""

@@ -354,9 +354,8 @@ def _find_fault(turn: AnsweredTurn | None, record: Mapping[str, Any]) -> str:
             "is not of these questions; resume with the data set, split and number of conversations of the first run, "
             "or start a new one"
         )
-    if turn.ground_truth != record.get(
-        "ground_truth"
-    ):  # later turns of the dialog were told it, and it is judged by it
+    # Later turns of the dialog were told the truth, and the answer is judged by it.
+    if turn.ground_truth != record.get("ground_truth"):
         return "is to a question whose truth was edited since; start a new run into another folder"
     return ""
 
