@@ -18,6 +18,7 @@ import diskcache
 
 from agents.base.files import format_os_error, parse_json
 from agents.base.no_pickles import PlainDisk
+from agents.base.sqlite_faults import DAMAGED, get_kind
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError, check_replies
 from agents.models.pixels import pixels_digest
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -30,7 +31,6 @@ _OF_THE_CALL = frozenset(
 )  # say how a reply was come by, not what it is
 _FIELDS = frozenset(field.name for field in fields(ChatReply)) - _OF_THE_CALL
 _FAULTS = (sqlite3.Error, diskcache.Timeout, OSError)  # a full disk, a locked or damaged database
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})  # the last: other tables
 
 _log = logging.getLogger(__name__)
 
@@ -145,7 +145,7 @@ def _explain(error: Exception) -> str:
     """Return why the file cannot be opened and what to do; only a damaged one is to be deleted."""
     if isinstance(error, OSError):
         return f": {format_os_error(error)}"
-    is_damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED  # the last byte is the kind of the fault
+    is_damaged = get_kind(error) in DAMAGED
     advice = "delete the folder or name another one" if is_damaged else "name a folder that this user may write"
     return f" ({error}): {advice}"
 

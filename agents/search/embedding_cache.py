@@ -1,6 +1,5 @@
 """Embeddings on disk by the content they are made of, so that no text or image is ever embedded twice."""
 
-import errno
 import hashlib
 import logging
 import sqlite3
@@ -13,6 +12,7 @@ import numpy as np
 
 from agents.base.files import one_line
 from agents.base.no_pickles import PickleError, PlainDisk
+from agents.base.sqlite_faults import BUSY, DAMAGED, find_errno, get_kind
 from agents.models.base import FloatArray
 from agents.search.hits import SearchError
 
@@ -61,16 +61,6 @@ class EmbeddingCache(diskcache.Cache):  # type: ignore[misc]  # diskcache is unt
             return np.stack([np.frombuffer(self[key], dtype="<f4").astype(np.float32) for key in keys])
 
 
-_ERRNO = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM), errno.EACCES),
-}
-"""Faults of disks and permissions by the code of SQLite; ``format_os_error`` has advice for them."""
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})  # the last: on a network disk
-_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})  # the last: other tables
-
-
 @contextmanager
 def _explain_faults(folder: str) -> Iterator[None]:
     """Raise faults of the SQLite file as errors that say what to do.
@@ -84,15 +74,14 @@ def _explain_faults(folder: str) -> Iterator[None]:
     except (sqlite3.Error, diskcache.Timeout) as error:
         # diskcache raises Timeout for whatever prevents a transaction from beginning.
         fault = (error.__context__ or error) if isinstance(error, diskcache.Timeout) else error
-        code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # the last byte is the kind of the fault
-        reason = one_line(fault)
-        if code in _ERRNO:
-            raise OSError(_ERRNO[code], reason, folder) from error
-        if code in _BUSY:
+        kind, reason = get_kind(fault), one_line(fault)
+        if (number := find_errno(kind)) is not None:
+            raise OSError(number, reason, folder) from error
+        if kind in BUSY:
             message = f"the embedding cache {folder} is used by another process ({reason}); wait until it has ended"
             raise SearchError(message) from error
         # Python's own error for text that is no UTF-8 has no code.
-        if code in _DAMAGED or (isinstance(fault, sqlite3.OperationalError) and "UTF-8" in reason):
+        if kind in DAMAGED or (isinstance(fault, sqlite3.OperationalError) and "UTF-8" in reason):
             message = f"the embedding cache {folder} is damaged ({reason}); remove it, vectors are computed again"
             raise SearchError(message) from error
         raise SearchError(f"the embedding cache {folder} cannot be used ({reason})") from error
@@ -101,8 +90,3 @@ def _explain_faults(folder: str) -> Iterator[None]:
 def cache_key(model: str, content: bytes) -> bytes:
     """Compute the key of one content under one model, given by its fingerprint."""
     return hashlib.blake2b(content, digest_size=20, key=model.encode()).digest()
-
-
-def find_errno(code: int) -> int | None:
-    """Return the errno for a result code of SQLite, or None if neither a disk nor a permission is at fault."""
-    return _ERRNO.get(code & 0xFF)  # the last byte is the kind of the fault

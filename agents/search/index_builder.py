@@ -30,9 +30,10 @@ from tqdm import tqdm
 
 from agents.base.cluster import Each, map_locally
 from agents.base.files import annotate_os_error, one_line, parse_json, shorten_name
+from agents.base.sqlite_faults import find_errno, get_kind
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.search.embedding_cache import EmbeddingCache, cache_key, find_errno
+from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
 from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path
 from agents.search.index_sources import ChunkRow, ImageRow
@@ -306,10 +307,8 @@ def _explain_write_faults(folder: Path) -> Iterator[None]:
         yield
     except (ChromaError, sqlite3.Error) as error:
         reason = one_line(error)
-        code = getattr(error, "sqlite_errorcode", None)
-        if code is None and (match := _SQLITE_CODE.search(reason)):
-            code = int(match[1])
-        errno = None if code is None else find_errno(code)
+        code = int(match[1]) if (match := _SQLITE_CODE.search(reason)) else get_kind(error)
+        errno = find_errno(code)
         with annotate_os_error(f"writing the index in {folder}"):
             raise (OSError(reason) if errno is None else OSError(errno, reason)) from error
 
