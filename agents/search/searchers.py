@@ -95,13 +95,16 @@ class ImageParts:
         deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
     ) -> list[Results[ImageHit]]:
         """Results of RGB images; Exception: whatever the model or the collection raises."""
-        from agents.search.encoders import embed_images  # with torch, which no one needs who only names the types here
-
-        vectors = embed_images(self.model, self.processor, queries, self.device, IMAGE_BATCH)
         return [
             image_results([self._hit(int(identity), score) for identity, score in nearest])
-            for nearest in _nearest(self.collection, vectors, k)
+            for nearest in _nearest(self.collection, self.embed(queries), k)
         ]
+
+    def embed(self, queries: Sequence[Image.Image]) -> FloatArray:
+        """Embed RGB images, shape (images, dimensions)."""
+        from agents.search.encoders import embed_images  # with torch, which no one needs who only names the types here
+
+        return embed_images(self.model, self.processor, queries, self.device, IMAGE_BATCH)
 
     def _hit(self, index: int, score: float) -> dict[str, Any]:
         hit = {"index": index, "score": score}
@@ -145,13 +148,16 @@ class WebParts:
         deadline: Deadline = NO_DEADLINE,  # noqa: ARG002 - see ``Searcher``
     ) -> list[Results[WebHit]]:
         """Results of texts, the k nearest chunks merged into pages; Exception: whatever the model or the collection raises."""
-        from agents.search.encoders import embed_texts
-
-        vectors = embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
         return [
             web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)])
-            for nearest in _nearest(self.web.vector_db, vectors, k)
+            for nearest in _nearest(self.web.vector_db, self.embed(queries), k)
         ]
+
+    def embed(self, queries: Sequence[str]) -> FloatArray:
+        """Embed texts, shape (texts, dimensions)."""
+        from agents.search.encoders import embed_texts
+
+        return embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
 
     def _hit(self, index: str, score: float) -> dict[str, Any]:
         return {"index": index, "score": score, **dict(self._public(index)), **self._private(index)}

@@ -20,10 +20,9 @@ from pydantic import Field
 
 from agents.models.base import FloatArray
 from agents.models.pixels import to_rgb
-from agents.search.encoders import embed_images, embed_texts
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Results
-from agents.search.searchers import IMAGE_BATCH, TEXT_BATCH, ImageParts, WebParts
+from agents.search.searchers import ImageParts, WebParts
 from evaluation.commands import make_console
 from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from mini_crag_mm.loader import PreparedSet
@@ -76,17 +75,9 @@ def _measure(options: SearchSpeedOptions) -> int:
     photos = [to_rgb(each.image) for each in turns if each.image is not None]
     for query in (texts[0], photos[0]):  # the graphs of neighbours are read
         pipeline(query, k=HITS)
-    web, images = WebParts(pipeline), ImageParts(pipeline)
-
-    def embed_queries(batch: Sequence[str]) -> FloatArray:
-        return embed_texts(web.model, web.tokenizer, batch, web.device, TEXT_BATCH)
-
-    def embed_photos(batch: Sequence[Image.Image]) -> FloatArray:
-        return embed_images(images.model, images.processor, batch, images.device, IMAGE_BATCH)
-
     kinds: tuple[tuple[str, Sequence[Any], str, Callable[[Any], FloatArray]], ...] = (
-        ("texts", texts, "search_web", embed_queries),
-        ("photos", photos, "search_images", embed_photos),
+        ("texts", texts, "search_web", WebParts(pipeline).embed),
+        ("photos", photos, "search_images", ImageParts(pipeline).embed),
     )
     rows = []
     for name, queries, method, embed in kinds:
