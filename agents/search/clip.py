@@ -96,9 +96,8 @@ def stand_in_clip(folder: Path) -> Path:
     Raises:
         OSError: The file system refuses.
     """
-    if (
-        folder.is_dir()
-    ):  # it is whole, since it came by a rename; the lock could not be taken in a cache that is read-only
+    # A folder that is there is whole, since it came by a rename. No lock could be taken in a cache that is read-only.
+    if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(folder.with_suffix(".lock")):

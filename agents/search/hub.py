@@ -145,13 +145,10 @@ def working_copy(hub: Path, dataset_id: str) -> Path:
             target = snapshot_path(copies, dataset_id, revision)
             if target.is_dir():
                 return target
-            copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
             try:
-                _copy_folder(snapshot_path(hub, dataset_id, revision), copy)
-            except OSError as error:
-                shutil.rmtree(copy, ignore_errors=True)
+                copy = _copy_snapshot(snapshot_path(hub, dataset_id, revision), copies)
+            except OSError:
                 if current_revision(hub, dataset_id) == revision:
-                    error.filename = error.filename2 or error.filename  # a copy names both files; the second is written
                     raise
                 continue  # a build has replaced the snapshot meanwhile
             return publish(copies, dataset_id, revision, copy)
@@ -187,6 +184,22 @@ def local_indices(folders: Mapping[str, Path]) -> Iterator[None]:
         finally:
             for place, function in places.items():
                 setattr(place, _DOWNLOAD, function)
+
+
+def _copy_snapshot(snapshot: Path, copies: Path) -> Path:
+    """Copy a snapshot into a new folder below ``copies``, which is removed if that fails.
+
+    Raises:
+        OSError: The copy cannot be made; it names the file that was written.
+    """
+    copy = Path(tempfile.mkdtemp(dir=copies, prefix=".copy-"))
+    try:
+        _copy_folder(snapshot, copy)
+    except OSError as error:
+        shutil.rmtree(copy, ignore_errors=True)
+        error.filename = error.filename2 or error.filename  # a copy names both files; the second is written
+        raise
+    return copy
 
 
 def _copy_folder(source: Path, target: Path) -> None:
