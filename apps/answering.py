@@ -307,7 +307,7 @@ def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
     splits = config.splits(web=options.no_images)
     if len(splits) > 1 and not (options.no_web and options.no_images):
         print(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too", file=sys.stderr)
-    return config.newest_split(web=options.no_images)
+    return splits[0] if splits else DEFAULT_SPLIT
 
 
 def _can_search_pages(config: RunConfig, split: str) -> bool:

@@ -50,7 +50,7 @@ class DomainExample:
 
     @property
     def group(self) -> str:
-        """What is kept on one side of a division: the photo, or the session if it is unknown."""
+        """Return the name of what stays on one side of a division: the photo, or the session if that is unknown."""
         return self.photo or self.session_id
 
 

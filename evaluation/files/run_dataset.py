@@ -1,4 +1,4 @@
-"""The data set that a run answered: accepted answers, of the questions that it still asks, and photos."""
+"""The data set that a run answered: accepted answers, of the questions that it still asks."""
 
 from __future__ import annotations
 
@@ -26,14 +26,6 @@ def load_run_dataset(run: Path, dataset: Path, cache: Path) -> CragDataset:
 
     kind, revision, split = parse_dataset_name(str(read_manifest(run).get("dataset", "")))
     return load(kind, split, revision, dataset, cache)
-
-
-def identify_photos(run: Path, dataset: Path | None, cache: Path) -> dict[str, str]:
-    """Name the photo of each session of the data set that a run noted (``CragDataset.identify_photo``); none without a folder."""
-    if dataset is None:
-        return {}
-    data = load_run_dataset(run, dataset, cache)
-    return {session.session_id: photo for session in data.sessions if (photo := data.identify_photo(session))}
 
 
 def make_accept_selector(run: Path, dataset: Path | None, cache: Path) -> SelectAccept:

@@ -30,12 +30,20 @@ from evaluation.files.folder_lock import lock_folders
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about
 from evaluation.files.responses import read_all_lines
-from evaluation.files.run_dataset import identify_photos, make_accept_selector
+from evaluation.files.run_dataset import load_run_dataset
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
 from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
-from evaluation.studies.decisions import FITTED_SPLIT, BoolArray, Turns, count_left_out, read_decisions, run_folders
+from evaluation.studies.decisions import (
+    FITTED_SPLIT,
+    BoolArray,
+    Decision,
+    Turns,
+    count_left_out,
+    read_decisions,
+    run_folders,
+)
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
     Truthfulness,
@@ -303,10 +311,7 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 "data set with --dataset"
             )
     decisions = [
-        replace(decision, photo=photos.get(decision.session, decision.photo))
-        for run, judge in zip(runs, judges, strict=True)
-        for photos in [identify_photos(run, options.dataset, options.cache)]
-        for decision in read_decisions(run, judge, make_accept_selector(run, options.dataset, options.cache))
+        decision for run, judge in zip(runs, judges, strict=True) for decision in _read_decisions(run, judge, options)
     ]
     trained_on = _read_sessions(options.leave_out)
     turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
@@ -321,6 +326,16 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
         tuple(sorted(weights)), count_left_out(runs, decisions), _read_without(manifests[0]),
         tuple(dict.fromkeys(chain(*map(_split_settings, manifests)))),
     )  # fmt: skip
+
+
+def _read_decisions(run: Path, judge: Judge, options: CalibrateOptions) -> list[Decision]:
+    """Read the decisions of a run, with accept forms and photos of the data set that it answered if that is given."""
+    if options.dataset is None:
+        return read_decisions(run, judge)
+    data = load_run_dataset(run, options.dataset, options.cache)
+    photos = {session.session_id: photo for session in data.sessions if (photo := data.identify_photo(session))}
+    decisions = read_decisions(run, judge, data.select_accept)
+    return [replace(each, photo=photos.get(each.session, each.photo)) for each in decisions]
 
 
 def _refuse_mixed_settings(runs: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> None:

@@ -104,7 +104,7 @@ class Entry:
 
     @property
     def about(self) -> dict[str, Any]:
-        """What its runs noted of how the answers were made; empty for other agents."""
+        """Join what its runs noted of how the answers were made; empty for other agents."""
         return join_manifests([run.about for run in self.runs])
 
     def describe_origin(self, turns: Sequence[JudgedTurn]) -> dict[str, Any]:
@@ -136,9 +136,10 @@ class Entries:
     def cards(self) -> dict[str, dict[str, str]]:
         """Card of each entry."""
         judged = {"judge": self.judge, "rules": self.rules}
-        manifests = {entry.label: [run.about for run in entry.runs] or [{}] for entry in self.entries}
         return {
-            entry.marked: make_card([{**about, **judged} for about in manifests[entry.label]], len(entry.turns))
+            entry.marked: make_card(
+                [{**about, **judged} for about in [run.about for run in entry.runs] or [{}]], len(entry.turns)
+            )
             for entry in self.entries
         }
 
