@@ -12,9 +12,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from agents.base.signals import INTERRUPTED, sigterm_as_ctrl_c
+
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
-_INTERRUPTED = 130
 _PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
 
 
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run([*(sys.argv[1:] if arguments is None else arguments)] or ["--help"])
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -100,7 +101,6 @@ def _run(arguments: Sequence[str]) -> int:
         print(f"crag: error: there is no command {name!r}{hint}known: {', '.join(names)}", file=sys.stderr)
         return 2
     from agents.base.command_options import called
-    from agents.base.signals import sigterm_as_ctrl_c
 
     with called(f"crag {name}"), sigterm_as_ctrl_c():
         return int(command.load().main(rest))

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from agents.base.command_options import Flag
 from agents.base.files import one_line
+from agents.base.signals import INTERRUPTED
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
 from agents.record import Unanswered
@@ -148,7 +149,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         return 2
     except KeyboardInterrupt:
         Console(stderr=True).print("stopped")
-        return 130
+        return INTERRUPTED
     return 0
 
 

@@ -10,10 +10,8 @@ from rich.console import Console
 
 from agents.base.files import format_os_error, is_file_error, well_formed
 from agents.base.secrets import keep_out_of_logs
+from agents.base.signals import INTERRUPTED
 from evaluation.records import EvaluationError
-
-INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C stopped, as shells have it."""
 
 _WIDE = 240  # characters
 

@@ -5,6 +5,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+INTERRUPTED = 130
+"""Exit status of a command that Ctrl-C stopped, as shells have it."""
+
 
 @contextmanager
 def sigterm_as_ctrl_c() -> Iterator[None]:

@@ -14,6 +14,7 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
 from agents.base.files import format_os_error, is_file_error, well_formed, write_whole
+from agents.base.signals import INTERRUPTED
 from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -27,7 +28,6 @@ from agents.search.pages.page_text import MAX_DOCUMENT, main_content
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
 _DEFAULT_SPLIT = "validation"
-_INTERRUPTED = 130
 
 
 class IndexOptions(Options):
@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         print("stopped; the same command goes on where it was", file=sys.stderr)
-        return _INTERRUPTED
+        return INTERRUPTED
     return 0
 
 

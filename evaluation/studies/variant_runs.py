@@ -12,8 +12,9 @@ from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.base.files import annotate_os_error
+from agents.base.signals import INTERRUPTED
 from agents.settings.shared_options import JsonOptions, print_json
-from evaluation.commands import INTERRUPTED, make_console, run_to_exit_status
+from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about
 from evaluation.files.responses import RESPONSES

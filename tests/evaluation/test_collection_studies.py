@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.base.signals import INTERRUPTED
 from agents.methods.gate import CLASSES, Gate
 from agents.record import Decision as Told
 from agents.record import EvidenceFound, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
 from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig
-from evaluation.commands import INTERRUPTED
 from evaluation.data.own_dataset import load_own_questions
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.judging import judge_turns
