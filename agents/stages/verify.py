@@ -1,5 +1,4 @@
 from collections.abc import Sequence
-from typing import Literal
 
 from pydantic import Field
 
@@ -7,7 +6,7 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
 from agents.methods.candidates import select_answered, trusts_draft
 from agents.methods.knowledge_conflict import prki
-from agents.methods.token_probabilities import summarise_probabilities
+from agents.methods.white_box import WhiteBoxOptions, approve_tokens
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
 
@@ -20,7 +19,7 @@ class Verify(Stage):
     ``finalise`` judges both. A draft that was made before any search is a third witness, at no cost.
     """
 
-    class Options(StageOptions):
+    class Options(WhiteBoxOptions, StageOptions):
         prompt: str = Field("answer_verifier", description="template in prompts/ for the model that judges")
         prompt_without_evidence: str | None = Field(
             None, description="template where the answer was made without evidence; None: the same"
@@ -29,16 +28,6 @@ class Verify(Stage):
             False,
             description="reject an answer for which no evidence was found, without a call (QA-Dragon's released code)",
         )
-        white_box: Literal["bounds", "line"] = Field(
-            "bounds",
-            description="rule over token probabilities: both bounds, for the answer and for a judgement that gives its reason (QA-Dragon's "
-            "released code), or the paper's trained line over those of the answer (`calibrate --fit white_box`)",
-        )
-        min_probability: float = Field(0.1, ge=0, le=1, description="bounds: minimum token probability")
-        mean_probability: float = Field(0.7, ge=0, le=1, description="bounds: geometric mean of token probabilities")
-        weight_min: float = Field(0.5, description="line: weight of the minimum token probability in g_white")
-        weight_mean: float = Field(0.5, description="line: weight of the mean token probability in g_white")
-        white_box_threshold: float = Field(0.5, description="line: tau_white")
         verdict_when_short: bool = Field(
             False, description="with less time it asks for a verdict of one word: answer_verdict, answer_verdict_alone"
         )
@@ -69,7 +58,7 @@ class Verify(Stage):
             if turn.shown or not self.options.needs_evidence:
                 concerned.append((turn, candidate))
             else:
-                _keep(turn, Verification(self._white_box(candidate, None), False, "no evidence was found"))
+                _keep(turn, Verification(approve_tokens(self.options, candidate), False, "no evidence was found"))
         with_evidence, without = (Ask(name, VERDICT) for name in self._prompts(short=context.short))
         questions = [
             Question(
@@ -84,27 +73,11 @@ class Verify(Stage):
             # The bounds are those of replies of 30 to 60 tokens. On the one token of a verdict they would only say
             # "P(yes) of one spelling is at least 0.7" once more.
             judging = None if verdict.one_word else answer.reply.logprobs
-            by_tokens = self._white_box(candidate, judging)
+            by_tokens = approve_tokens(self.options, candidate, judging)
             _keep(
                 turn,
                 Verification(by_tokens, verdict.approves, verdict.reason, verdict.p_yes, _as_drafted(turn, candidate)),
             )
-
-    def _white_box(self, candidate: Candidate, judging: Sequence[float] | None) -> bool | None:
-        """Apply the rule to the token probabilities of an answer and of its judgement; None for an answer that has none."""
-        options, statistics = self.options, summarise_probabilities(candidate.logprobs)
-        if statistics is None:
-            return None
-        if options.white_box == "line":
-            return (
-                options.weight_min * statistics.minimum + options.weight_mean * statistics.mean
-                >= options.white_box_threshold
-            )
-        return all(
-            each.minimum >= options.min_probability and each.geometric_mean >= options.mean_probability
-            for each in (statistics, summarise_probabilities(judging))
-            if each is not None
-        )
 
 
 def _as_drafted(turn: Turn, candidate: Candidate) -> bool | None:
