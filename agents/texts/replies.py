@@ -63,7 +63,10 @@ def json_object(reply: str) -> dict[str, Any] | None:
     if start < 0:
         return None
     text = reply[start : min(start + _MAX_JSON, _MAX_CHARACTERS)]
-    text = text[: text.rfind("}") + 1] or text
+    if text.count("{") <= text.count(
+        "}"
+    ):  # else it was cut inside the object, and its last brace is that of an inner one
+        text = text[: text.rfind("}") + 1] or text
     content = _repair(text)
     if isinstance(content, list):  # several objects in one reply: the first is the answer, the rest is chatter
         content = next((item for item in content if isinstance(item, dict)), None)
