@@ -58,6 +58,15 @@ DRAFT, CANDIDATE = "draft", "candidate"
 
 _MAX_DIGITS = 3  # of a percentage
 
+ORIGINS: Mapping[str, str] = {
+    "photo": "the photo",
+    "graph": "the knowledge graph",
+    "page": "a web page",
+    "own": "the model's own knowledge",
+    "computed": "a calculation",
+}
+"""What an answer comes from (``Decision.origin``), in words."""
+
 FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
 """``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
 
@@ -149,6 +158,7 @@ class Decision:
         needed: The probability from which the gate lets an answer pass.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
+        origin: What the candidate comes from, a key of ``ORIGINS``; None if no stage and no evidence says it.
     """
 
     candidate: str | None
@@ -159,6 +169,12 @@ class Decision:
     needed: float | None = None
     direct: bool = False
     egocentric: bool = False
+    origin: str | None = None
+
+    @property
+    def origin_words(self) -> str:
+        """What the candidate comes from, in words; empty if unknown."""
+        return ORIGINS.get(self.origin or "", "")
 
     @property
     def follows_orders(self) -> bool:
@@ -439,6 +455,12 @@ class TurnRecord:
     def decision(self) -> Decision | None:
         """The last stage's."""
         return next((stage.decision for stage in reversed(self.stages) if stage.decision), None)
+
+    @property
+    def origin(self) -> str | None:
+        """What the given answer comes from, in words; None if none was given, or if nothing says it."""
+        decision = self.decision
+        return (decision.origin_words or None) if decision is not None and decision.given else None
 
     @property
     def answers(self) -> dict[str, str]:

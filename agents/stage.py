@@ -14,17 +14,23 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
-from agents.evidence.shown import select_chunks
+from agents.evidence.chunks import list_entities
+from agents.evidence.shown import select_chunks, within_tokens
+from agents.methods.step_plans import remove_qualifier
+from agents.methods.thing_regions import assign_regions
 from agents.models.base import ModelError
+from agents.models.vision.boxes import crop
 from agents.models.vision.montage import montage
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Limits, SettingsError, Table
 from agents.record import SignalKind
 from agents.search.gateway import SearchGateway
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
-from agents.turn import Evidence, Turn
+from agents.turn import Evidence, LabelledPicture, Turn
 
 STAGES = Path(__file__).resolve().parent / "stages"
+
+_MAX_NAMED = 5  # entities found in the photo, of which a single fact may name some
 
 PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
 
@@ -89,6 +95,29 @@ class Context:
         for stage in self.gathering:
             stage.run(turns, within)
 
+    def search_facts(self, turn_questions: Sequence[tuple[Turn, str]]) -> list[Turn]:
+        """Gather evidence for single facts, each a question or query that stands alone; see ``gather``.
+
+        Returns:
+            A turn a fact, with its evidence. The things found in the photo that the fact names belong to it.
+        """
+        parts = []
+        for turn, question in turn_questions:
+            part = Turn(
+                question, turn.image, provided=turn.provided, question=question, needs_image=False, queries=(question,)
+            )
+            part.views, part.image_hits = turn.views, turn.image_hits
+            shown = (entity for entity, _ in list_entities(turn, _MAX_NAMED))
+            part.entities = tuple(
+                entity for entity in shown if remove_qualifier(entity.name).lower() in question.lower()
+            )
+            parts.append(part)
+        self.gather(parts)
+        for (turn, _), part in zip(turn_questions, parts, strict=True):
+            turn.note(search_error=part.get_note("search_error"))
+            turn.mark_fault(part.fault)
+        return parts
+
     def evidence(self, turn: Turn, k: int, first: Sequence[Evidence] = ()) -> tuple[Evidence, ...]:
         """Return the chunks of a turn that a prompt shows, within the profile's budget of tokens (``agents/evidence/shown.py``).
 
@@ -98,6 +127,11 @@ class Context:
             first: Chunks that stand before them and are not counted by ``k``.
         """
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
+
+    def put_first(self, chunks: Sequence[Evidence], shown: Sequence[Evidence]) -> tuple[Evidence, ...]:
+        """Return chunks before those that a prompt showed, each text once, within the profile's budget of tokens."""
+        unique = {(chunk.title, chunk.text): chunk for chunk in reversed((*chunks, *shown))}
+        return within_tokens(tuple(reversed(unique.values())), self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """Return how a prompt shows the question's photo and further pictures with their labels, as arguments of ``Prompt.request``.
@@ -110,6 +144,44 @@ class Context:
         if self.limits.pictures is not None and len(pictures) > self.limits.pictures:
             return {"image": montage(pictures), "images": (), "sheet": PHOTO_LABEL}
         return {"image": photo, "images": tuple(picture for _, picture in others), "sheet": None}
+
+    def show_turn(self, turn: Turn) -> dict[str, Any]:
+        """Return the values of a turn for a prompt, its photo beside its close-ups and the graph's picture of the entity.
+
+        Returns:
+            ``Turn.values``, what ``show`` returns, ``parts``: the labels of the close-ups, and ``pictured``: the name of the entity whose
+            picture is shown, else None.
+        """
+        pictured = [turn.entity_picture] if turn.entity_picture is not None else []
+        shown = self.show(turn.image, [*turn.close_ups, *pictured])
+        labels = [label for label, _ in turn.close_ups]
+        return {**turn.values, **shown, "parts": labels, "pictured": pictured[0][0] if pictured else None}
+
+    def find_entity_picture(self, turn: Turn) -> LabelledPicture | None:
+        """Return the most alike picture of a turn's entity, with its name, if the picture cache holds it."""
+        hits = sorted((hit for view in turn.views for hit in view.hits), key=lambda hit: -hit.score)
+        urls = [hit.url for hit in hits if hit.url and any(it.name == turn.entity_name for it in hit.entities)]
+        pictures = self.search.pictures(urls[:1], deadline=self.deadline) if urls else {}
+        return next(((turn.entity_name or "", picture) for picture in pictures.values()), None)
+
+
+def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
+    """Crop the things of a look that are small in the photo, each with its phrase.
+
+    Args:
+        turn: A turn with the boxes of a detector.
+        share: Share of the photo's area from which a thing is large enough as it is; 0: none is cropped.
+    """
+    look, image = turn.look, turn.image
+    if not share or image is None or look is None:
+        return ()
+    boxes = zip(look.things, assign_regions(look.things, turn.regions, *image.size), strict=True)
+    area = share * image.width * image.height
+    return tuple(
+        (thing.phrase, crop(image, region.box))
+        for thing, region in boxes
+        if region is not None and region.box.area < area
+    )
 
 
 class Lease:

@@ -25,6 +25,10 @@ Source = Literal["kg", "web", "step", "photo"]
 Position = Literal["left", "right", "top", "bottom", "middle"]  # a place that a question names
 
 
+Origin = Literal["photo", "graph", "page", "own", "computed"]
+"""What an answer comes from: the photo, the image knowledge graph, a web page, the model's own knowledge, or a calculation by code."""
+
+
 @dataclass(frozen=True)
 class SubFinding:
     """One step of the decomposed question, and whether the answer holds for it."""
@@ -96,6 +100,7 @@ class Candidate:
     drafted: bool = False  # whether it is the draft, which no evidence was shown to
     computed: bool = False  # whether rules and code computed it from text in the photo, without a model
     stepwise: bool = False  # whether several steps led to it, each with evidence of its own
+    origin: Origin | None = None  # what it comes from, where that is known
 
 
 @dataclass(frozen=True)
@@ -127,8 +132,20 @@ class Tools:
     text: bool = True
 
 
-Needs = Literal["picture", "entity", "web", "both"]
-"""What a question needs: nothing but the picture, to know what is shown, a fact of the world about what is known already, or both."""
+Needs = Literal["picture", "entity", "web", "both", "now"]
+"""What a question needs: nothing but the picture, to know what is shown, a fact of the world about what is known already, both, or news.
+
+A model that sees tells three of them: ``picture``, ``both`` (a search) and ``now``.
+"""
+
+
+@dataclass(frozen=True)
+class Thing:
+    """A thing in the picture that a question is about, as a first look names it."""
+
+    phrase: str  # a few words that tell it from the rest of the picture
+    position: Position | None = None  # its place, where that tells it from others like it
+    name: str | None = None  # its exact name, where it is recognised or can be read
 
 
 @dataclass(frozen=True)
@@ -136,9 +153,25 @@ class Look:
     """What a first look at picture and question says."""
 
     needs: Needs | None  # None where it does not say
-    object: str | None = None  # the thing in the picture that the question is about, in a few words
-    name: str | None = None  # its exact name, where it is recognised
-    queries: tuple[str, ...] = ()  # for the web, each understandable without the picture
+    things: tuple[Thing, ...] = ()  # the one that the question is mostly about comes first
+    queries: tuple[str, ...] = ()  # for the web, a fact each, understandable without the picture
+    question: str | None = None  # the question as it stands alone, where it depends on the dialog
+    by_model: bool = False  # whether a model that sees looked; no rule over words decides then
+
+    @property
+    def object(self) -> str | None:
+        """Phrase of the first thing."""
+        return self.things[0].phrase if self.things else None
+
+    @property
+    def name(self) -> str | None:
+        """Exact name of the first thing."""
+        return self.things[0].name if self.things else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Exact names of all things that have one, each once."""
+        return tuple(dict.fromkeys(thing.name for thing in self.things if thing.name))
 
 
 @dataclass(frozen=True)
@@ -198,6 +231,10 @@ class KnowledgeEntry:
     image: Image.Image | None = None  # the picture; None where it is not available
 
 
+LabelledPicture = tuple[str, Image.Image]
+"""A picture that a prompt shows beside the photo, with what it shows."""
+
+
 @dataclass
 class Turn:
     """One question of a batch, from the evaluator's three arguments to the answer.
@@ -240,6 +277,8 @@ class Turn:
     knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # what a document says taken by itself
     entries: tuple[KnowledgeEntry, ...] = ()  # best picture first
     chosen: KnowledgeEntry | None = None  # the entry that picture and text together point to
+    close_ups: tuple[LabelledPicture, ...] = ()  # enlarged parts of the photo that answer and check are shown
+    entity_picture: LabelledPicture | None = None  # the knowledge graph's picture of the entity, likewise
     shown: tuple[Evidence, ...] = ()  # the chunks that the candidate was made from, which verifiers read too
     parametric: Candidate | None = None  # the answer without any evidence
     candidate: Candidate | None = None
@@ -297,8 +336,10 @@ class Turn:
     def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
         """Names of what the picture is taken to show: of the entities found (see ``shown_entities``), else what a first look says."""
         names = tuple(entity.name for entity in self.shown_entities(minimum))
-        guessed = (self.look.name or self.look.object) if self.look is not None else None
-        return names or ((guessed,) if guessed else ())
+        things = self.look.things if self.look is not None else ()
+        if len(things) > 1 and len(names) < len(things):
+            return tuple(dict.fromkeys((*names, *(thing.name for thing in things if thing.name))))
+        return names or tuple(thing.name or thing.phrase for thing in things[:1])
 
     @property
     def grounded_question(self) -> str:
@@ -330,7 +371,16 @@ class Turn:
     def values(self) -> dict[str, Any]:
         """Values of the turn that any prompt may show, as arguments of ``Prompt.request``."""
         inputs: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
-        return {**inputs, "entity": self.entity_name, "evidence": self.shown, "entries": self.entries}
+        recognised = [(entity.name, round(self._cosine(entity), 2)) for entity in self.shown_entities()]
+        named = self.look.names if self.look is not None else ()
+        return {
+            **inputs,
+            "entity": self.entity_name,
+            "recognised": recognised,
+            "by_eye": [name for name in named if name not in {entity for entity, _ in recognised}],
+            "evidence": self.shown,
+            "entries": self.entries,
+        }
 
     def choose(self, index: int) -> None:
         """Choose an entry; the entity that it shows becomes the entity of the question."""

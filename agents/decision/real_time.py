@@ -19,7 +19,9 @@ class RealTime(Rule):
         """Withhold any answer to such a question, except what a model that sees can tell at any moment."""
         if not self.options.abstain_real_time or not turn.real_time:
             return None
-        needs_photo_alone = turn.look is not None and turn.look.needs == "picture"
-        if context.sees and (needs_photo_alone or is_time_independent(turn.question)):
+        look = turn.look
+        by_words = look is None or not look.by_model  # a model that looked has told news from what the photo shows
+        needs_photo_alone = look is not None and look.needs == "picture"
+        if by_words and context.sees and (needs_photo_alone or is_time_independent(turn.question)):
             return None
         return "the question is about the present moment"

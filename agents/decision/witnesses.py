@@ -27,6 +27,7 @@ class Witnesses(Rule):
             return "the verifier does not approve"
         if verification.white_box is False and verification.draft is not True:
             return "its token probabilities are low"
-        if verification.model is None and (not verification.white_box or verification.draft is False):
+        alone = not verification.white_box or verification.draft is False
+        if verification.model is None and not verification.draft and alone:
             return "the verifier gave no verdict, and nothing else speaks for the answer"
         return None

@@ -3,8 +3,9 @@
 | prompts of | show | bounded by ``limits.evidence_tokens`` |
 |---|---|---|
 | ``answer``, ``dual_answer``, ``modality_answers`` | the best ``k`` chunks, an option of the stage | together |
-| ``steps`` | text of the photo, and the best ``STEP_CHUNKS`` chunks of the step | together |
-| ``verify``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
+| ``steps`` | text of the photo, and the best ``FACT_CHUNKS`` chunks of the step | together |
+| ``grounded_answer`` | the best ``k`` chunks; after a search for missing facts the best ``FACT_CHUNKS`` of each before them | together |
+| ``verify``, ``cross_check``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
 | ``isolated_answers``, ``reconcile`` | the same | with it |
 | ``entries_answer``, ``choose_entry``, ``entry_answer``, ``four_steps`` | ``entries.k`` entries (``cut_entry``) | in equal shares |
 | ``cited_answer``, ``knowledge``, ``cite`` | the best ``DOCUMENTS`` chunks, numbered | no: citations need whole documents |
@@ -23,8 +24,8 @@ from agents.turn import Evidence
 CHARACTERS_PER_TOKEN = 4
 """English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
 
-STEP_CHUNKS = 6
-"""Chunks that a step of a plan is answered from."""
+FACT_CHUNKS = 6
+"""Chunks that a single fact is answered from: a step of a plan, or what an answer lacked."""
 
 DOCUMENTS = 15
 """Documents of an answer with citations: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents bring no more."""

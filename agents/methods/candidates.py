@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from agents.methods.knowledge_conflict import get_given_words, is_same_answer
 from agents.methods.token_probabilities import summarise_probabilities
+from agents.texts.orders import answer_keywords
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, Draft, Turn
 
@@ -28,3 +30,15 @@ def convert_draft(draft: Draft) -> Candidate:
 def trusts_draft(turn: Turn) -> bool:
     """Return whether the answer is a draft that is given unverified (QA-Dragon, table 1: the direct branch)."""
     return turn.route == "direct" and turn.candidate is not None and turn.candidate.drafted
+
+
+def agrees_with_draft(turn: Turn, draft: str, answer: str) -> bool:
+    """Return whether an answer agrees with a draft: in words, or in the names and numbers that both add to the question.
+
+    The names of the things shown are no claim of either, unless the words agree: "330 metres" and "The Eiffel Tower is 330 m high".
+    """
+    if is_same_answer(draft, answer, turn.question):
+        return True
+    given = " ".join((get_given_words(turn.question), *turn.names_shown(), *(turn.look.names if turn.look else ())))
+    one, other = (answer_keywords(text, given) for text in (draft, answer))
+    return bool(one) and one == other

@@ -58,16 +58,6 @@ def attach_labels(lines: Sequence[TextLine]) -> list[str]:
     return [text for _, text in sorted([*labelled_lines, *alone])]
 
 
-def split_sentence(sentence: str) -> list[str]:
-    """Split a model's sentence about text in a photo into lines.
-
-    Lines are the parts between semicolons or in quotation marks, else the clauses.
-    """
-    quoted = [text for pair in _QUOTED.findall(sentence) for text in pair if text.strip()]
-    between = r"[;\n]" if ";" in sentence else r"\n|,\s|\band\b"
-    return quoted or [part for each in re.split(between, sentence) if (part := each.strip(" ."))]
-
-
 def _find_label(figure: TextLine, labels: Sequence[TextLine]) -> TextLine | None:
     box = figure.box
     height = box.bottom - box.top

@@ -69,6 +69,9 @@ VARIABLES = frozenset(
 
 NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
+BLIND = "blind"
+"""Name of the table of ``[profiles]`` that holds under every profile whose chat model does not see (``Profile.sees``)."""
+
 MODELS = " + "  # between names of models that a table is for together
 
 
@@ -193,6 +196,8 @@ def load_settings(
         if isinstance(profile, Profile)
         else ({}, (profile,), ())
     )
+    if isinstance(profile, Profile) and not profile.sees:
+        overlays = (BLIND, *overlays)
     fitted = sorted(
         (key for key in of_models if _split_models(key) <= {*models}), key=lambda key: len(_split_models(key))
     )
@@ -213,9 +218,10 @@ def load_settings(
             raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
         raise  # it is an override
     _check_stages(preset, table, "", table, settings)
+    listed = {name for overlay in of_profiles.values() for name in _find_stages(overlay)}
     for key, overlays_by_name in (("profiles", of_profiles), ("models", of_models)):
         for name, overlay in overlays_by_name.items():
-            _check_stages(preset, table, f'{key}."{name}".', overlay, settings)
+            _check_stages(preset, table, f'{key}."{name}".', overlay, settings, listed)
     gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
     settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
     return settings
@@ -236,7 +242,12 @@ def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapp
 
 
 def _check_stages(
-    preset: str, table: Mapping[str, Any], place: str, overlay: Mapping[str, Any], settings: Settings
+    preset: str,
+    table: Mapping[str, Any],
+    place: str,
+    overlay: Mapping[str, Any],
+    settings: Settings,
+    listed: Collection[str] = (),
 ) -> None:
     """Refuse tables for stages that a preset does not have, in the preset itself or in an overlay of any profile or model.
 
@@ -246,11 +257,12 @@ def _check_stages(
         place: Place of the overlay, such as ``profiles.gpu.``; "" for the preset itself.
         overlay: The overlay; for the preset itself ``table``.
         settings: Settings made of the preset. Their stages differ from the preset's if an override replaces them.
+        listed: Names of the stages of all overlays that list their own.
 
     Raises:
         SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
     """
-    keys = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes}
+    keys = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes, *listed}
     if {*overlay} <= keys:
         return
     try:

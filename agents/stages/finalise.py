@@ -18,6 +18,7 @@ from agents.decision.signals import SIGNALS, convert_to_signals, read_signals
 from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import join_sentences
+from agents.methods.origins import find_origin
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses
@@ -103,6 +104,7 @@ class Finalise(Stage):
                 needed=self.gate.minimum(turn),
                 direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
+                origin=find_origin(turn, candidate) if candidate is not None and not refuses(candidate.text) else None,
             )
             turn.record(
                 decision=decision,

@@ -17,6 +17,7 @@ from agents.methods.object_phrases import measure_offset
 from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.methods.ranking import fuse
 from agents.methods.thing_kinds import find_misfits
+from agents.methods.thing_regions import assign_regions
 from agents.models.base import Detection
 from agents.models.pixels import picture_key
 from agents.record import PictureFound
@@ -95,6 +96,47 @@ def entities_by_view(turn: Turn, names: Container[str], limit: int, same: Same) 
     return tuple(ordered[: parse_named_number(turn.question) or limit])
 
 
+def entities_of_things(turn: Turn, names: Container[str], same: Same) -> tuple[Entity, ...]:
+    """Choose an entity for each thing of a look, each entity once.
+
+    Three witnesses are weighed: the cosine, less the handicap of a small crop; the place of the thing, by the crop that shows it; and the
+    name that the look gives it. Of the crop that shows the thing, an entity whose picture matches that crop comes first.
+
+    Args:
+        turn: A turn whose question is about several things.
+        names: Names of the entities that count as recognised.
+        same: Names of the entities whose picture matches each view.
+
+    Returns:
+        The entities in the order of the things; a thing that nothing was recognised for has none.
+    """
+    look, image = turn.look, turn.image
+    if look is None or image is None:
+        return ()
+    boxes = assign_regions(look.things, turn.regions, *image.size)
+    chosen: dict[str, Entity] = {}
+    for thing, box in zip(look.things, boxes, strict=True):
+        own = [view for view in turn.views if view.region == box] if box is not None else []
+        choices = [each for view in own or turn.views for each in list_choices(view)]
+        if thing.name:
+            choices += [each for view in turn.views for each in list_choices(view) if is_name(thing.name, each.entity)]
+        free = [each for each in choices if each.entity.name in names and each.entity.name not in chosen]
+        matching = [each for each in free if box is not None and each.entity.name in same.get(box, ())]
+        if best := max(
+            matching or free,
+            key=lambda each: each.score + _NAME_WEIGHT * bool(thing.name and is_name(thing.name, each.entity)),
+            default=None,
+        ):
+            chosen[best.entity.name] = best.entity
+    return tuple(chosen.values())
+
+
+def is_several(turn: Turn) -> bool:
+    """Return whether a question is about several things: by its look, or by its words where no model looked."""
+    look = turn.look
+    return len(look.things) > 1 if look is not None and look.by_model else is_about_several(turn.question)
+
+
 def describe(entity: Entity) -> str:
     """Describe an entity in one line: its name and its first attributes."""
     pairs = islice(facts(entity.attributes), _ATTRIBUTES)
@@ -108,8 +150,8 @@ class SelectEntity(Stage):
     """Selects the entity that the question is about, or none, among those of image search (QA-Dragon, section 3.4.4).
 
     The model confirms one or none; or rules weigh the likeness of picture and words, at the place that the question names, if any. An
-    entity whose picture is too unlike the photo is kept only as the ``nearest``. For a question about several objects
-    (``agents/methods/question_kinds.py``) ``entities`` keeps the best entity of each view.
+    entity whose picture is too unlike the photo is kept only as the ``nearest``, unless a first look gives it that name by eye. For a
+    question about several things ``entities`` keeps one for each thing of a look; without a look that saw them, the best of each view.
     """
 
     class Options(StageOptions):
@@ -239,11 +281,17 @@ class SelectEntity(Stage):
         """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
         sure = frozenset().union(*same.values())
         best_entity, score = turn.entity, turn.entity_score
-        if best_entity is not None and score < minimum and best_entity.name not in sure:
+        named = {choice.entity.name for choice in choices if is_named(turn, choice.entity)}
+        if best_entity is not None and score < minimum and best_entity.name not in sure | named:
             turn.entity, turn.entity_score = None, 0.0
-        if self.options.k > 1 and is_about_several(turn.question):
+        if self.options.k > 1 and is_several(turn):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
-            turn.entities = entities_by_view(turn, sure.union(recognised), self.options.k, same)
+            names = sure.union(recognised, named)
+            turn.entities = (
+                entities_of_things(turn, names, same)
+                if turn.look is not None and turn.look.by_model
+                else entities_by_view(turn, names, self.options.k, same)
+            )
             if best_entity is not None and turn.entity is None and turn.entities:
                 turn.entity = turn.entities[0]
                 turn.entity_score = recognised.get(turn.entity.name, choices[0]).score
@@ -352,9 +400,13 @@ class SelectEntity(Stage):
 
 
 def is_named(turn: Turn, entity: Entity) -> bool:
-    """Return whether a first look calls the thing shown by the entity's name, or by most of its words."""
-    name = turn.look.name if turn.look is not None else None
-    return name is not None and fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
+    """Return whether a first look calls a thing by the entity's name, or by most of its words."""
+    return turn.look is not None and any(is_name(name, entity) for name in turn.look.names)
+
+
+def is_name(name: str, entity: Entity) -> bool:
+    """Return whether a name is that of an entity, or most of its words."""
+    return fuzz.token_set_ratio(name, entity.name, processor=default_process) >= _SAME_NAME
 
 
 def _only(names: Container[str], choices: list[Choice]) -> list[Choice]:

@@ -2,19 +2,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
-
-from pydantic import Field
 
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
-from agents.evidence.chunks import deduplicate, list_entities
+from agents.evidence.chunks import deduplicate
 from agents.evidence.passages import convert_to_record
-from agents.evidence.shown import STEP_CHUNKS
+from agents.evidence.shown import FACT_CHUNKS
 from agents.methods.computation import ComputationError
-from agents.methods.printed_text import attach_labels, split_sentence
-from agents.methods.step_plans import MAX_STEPS, AskStep, Plan, complete_plan, remove_qualifier
+from agents.methods.printed_text import attach_labels
+from agents.methods.step_plans import AskStep, Plan, complete_plan
 from agents.methods.step_results import conclude
 from agents.methods.step_rules import mentions_printed_text, needs_steps, plan_by_rules
 from agents.record import SignalKind
@@ -39,7 +36,7 @@ class PrintedText:
     """Text in a photo: its lines, each figure behind its label, and the OCR's lowest confidence in a line, 0 to 1."""
 
     lines: tuple[str, ...] = ()
-    sure: float | None = None  # None if the first look read them
+    sure: float | None = None  # None without lines
 
     @property
     def evidence(self) -> tuple[Evidence, ...]:
@@ -102,12 +99,7 @@ class Steps(Stage):
     all turns of the batch.
     """
 
-    class Options(StageOptions):
-        photo_text: Literal["ocr", "look"] = Field(
-            "look", description="who reads text in the photo: the OCR of the profile, or the model that looks first"
-        )
-
-    options: Options
+    options: StageOptions
     fills = ("candidate", "shown")
     doing = "answering step by step, where it takes steps"
     asks = (PLANNING, ASKING)
@@ -116,10 +108,7 @@ class Steps(Stage):
     when_short = "what is printed is computed, all else answered in one prompt"
     wanted_seconds = 2.5  # a plan; with less it asks no model, which takes no time
     picture_notes = frozenset({"text"})
-
-    def roles(self) -> tuple[str, ...]:
-        """Return the OCR if it reads; the stages that gather evidence for a step name their own models."""
-        return ("text_reader",) if self.options.photo_text == "ocr" else ()
+    model_roles = ("text_reader",)
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``candidate`` and ``shown`` of the turns whose question takes steps and has a plan that can be used."""
@@ -165,18 +154,15 @@ class Steps(Stage):
         return runs
 
     def _read_printed_text(self, turns: Sequence[Turn], context: Context) -> list[PrintedText]:
-        """Return the text in the photo of each turn whose question may be about it, from one call of the OCR or from the first look."""
+        """Return the text in the photo of each turn whose question may be about it, from one call of the OCR."""
         turn_images = [
             (turn, image) for turn, image in select_with_image(turns) if mentions_printed_text(turn.question)
         ]
-        if self.options.photo_text == "ocr":
-            read = context.models.text_reader.read([image for _, image in turn_images]) if turn_images else []
-            texts = [
-                PrintedText(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
-                for lines in read
-            ]
-        else:
-            texts = [PrintedText(tuple(split_sentence(turn.summary))) for turn, _ in turn_images]
+        read = context.models.text_reader.read([image for _, image in turn_images]) if turn_images else []
+        texts = [
+            PrintedText(tuple(attach_labels(lines)), min((line.score for line in lines), default=None))
+            for lines in read
+        ]
         printed_by_turn: dict[int, PrintedText] = {}
         for (turn, _), printed in zip(turn_images, texts, strict=True):
             if context.guarded:  # in one piece: an order may go over several lines
@@ -189,29 +175,27 @@ class Steps(Stage):
     def _level(self, runs: Sequence[Run], depth: int, context: Context) -> None:
         """Gather evidence for the steps of one level of all turns, and ask them, in one call each."""
         step_parts = [
-            (run, place, make_part(run.turn, step.about(run.texts)))
+            (run, place, step.about(run.texts))
             for run in runs
             for place in run.plan.levels()[depth]
             if isinstance(step := run.plan.steps[place], AskStep)
         ]
         if not step_parts or not context.deadline.allows(_LEVEL_SECONDS):
             return
-        context.gather([part for _, _, part in step_parts])
+        parts = context.search_facts([(run.turn, question) for run, _, question in step_parts])
         questions = []
-        for run, place, part in step_parts:
-            run.turn.note(search_error=part.get_note("search_error"))
-            run.turn.mark_fault(part.fault)
-            read = self.options.photo_text == "ocr" and run.printed.lines  # what a model sees it need not be told
-            image = run.turn.image if run.turn.needs_image and not run.plan.steps[place].needs and not read else None
+        for (run, place, _), part in zip(step_parts, parts, strict=True):
+            points_at_photo = run.turn.needs_image and not run.plan.steps[place].needs and not run.printed.lines
+            image = run.turn.image if points_at_photo else None
             photo_chunks = run.printed.evidence if image is None else ()
-            run.evidence[place] = chunks = context.evidence(part, STEP_CHUNKS, photo_chunks)
+            run.evidence[place] = chunks = context.evidence(part, FACT_CHUNKS, photo_chunks)
             values = {"question": part.question, "evidence": chunks, "image": image}
             questions.append(Question(ASKING, values, (run.turn,)))
-        for (run, place, part), answer in zip(step_parts, context.put(questions), strict=True):
+        for (run, place, question), answer in zip(step_parts, context.put(questions), strict=True):
             run.answers[place] = answer
             if context.guarded and answer.value is not None:
                 shown_to_it = ((chunk.title, chunk.text) for chunk in run.evidence[place])
-                run.led |= rests_on_orders(answer.value.text, part.question, shown_to_it)
+                run.led |= rests_on_orders(answer.value.text, question, shown_to_it)
 
     def _conclude(self, run: Run) -> None:
         """Give the turn the answer of its last step, as sure as its weakest step; "I don't know" if a step is refused.
@@ -254,15 +238,6 @@ class Steps(Stage):
             evidence=convert_to_record(turn.shown),
             answers={f"step {place + 1}": texts[place] for place in range(len(texts)) if texts[place]},
         )
-
-
-def make_part(turn: Turn, question: str) -> Turn:
-    """Make a turn of one step: searched for by the step's words, about those things found in the photo that it names."""
-    part = Turn(question, turn.image, provided=turn.provided, question=question, needs_image=False, queries=(question,))
-    part.views, part.image_hits = turn.views, turn.image_hits
-    named = (it for it, _ in list_entities(turn, MAX_STEPS) if remove_qualifier(it.name).lower() in question.lower())
-    part.entities = tuple(named)
-    return part
 
 
 def _names(turn: Turn) -> list[str]:

@@ -109,7 +109,7 @@ SAME, OTHER = Draft((), None, "It is 330 m tall."), Draft((), None, "96 m")
         (YES, LOW, Draft((), None, IDK), IDK),  # a draft that does not know is no witness
         (ChatReply("hm", "stop"), NINE_SURE, None, "330 m"),
         (ChatReply("hm", "stop"), NINE_SURE, OTHER, IDK),
-        (ChatReply("hm", "stop"), LOW, SAME, IDK),
+        (ChatReply("hm", "stop"), LOW, SAME, "330 m"),  # no verdict, but the same answer twice
     ],
 )
 def test_a_draft_that_says_the_same_outweighs_low_probabilities(

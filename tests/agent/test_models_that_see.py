@@ -69,7 +69,7 @@ def build_request(config: RunConfig, name: str, evidence: tuple[Evidence, ...]) 
     return config.prompts[name].request(**TURN, evidence=evidence)
 
 
-@pytest.mark.parametrize("profile", profile_names())
+@pytest.mark.parametrize("profile", BLIND)
 def test_a_verdict_in_the_answers_conversation_begins_with_its_messages(profile: str) -> None:
     """An engine with a prefix cache reads photo and evidence once for both."""
     config = RunConfig.read("best", profile)

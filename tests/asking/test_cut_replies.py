@@ -92,7 +92,7 @@ def test_a_torn_question_is_not_asked(finish: str) -> None:
     chat = ScriptedChat(lambda _: ChatReply("Where was Gustave", finish))  # type: ignore[arg-type]
     history = ({"role": "user", "content": "what is this?"}, {"role": "assistant", "content": "i do not know"})
     dialog_turn = turn("Where was he born?", history=history)
-    run(Understand, [dialog_turn], context(load_settings("best", "gpu"), chat=chat, small_chat=chat))
+    run(Understand, [dialog_turn], context(load_settings("best", "embedded"), chat=chat, small_chat=chat))
     assert chat.requests
     assert dialog_turn.question == "Where was he born?"
 

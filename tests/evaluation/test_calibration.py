@@ -40,6 +40,7 @@ from evaluation.studies.gate_fit import (
     cross_validate,
     fit,
     fit_algorithm1_confidences,
+    fit_own_knowledge,
     fit_white_box_line,
     make_gate,
     measure_truthfulness,
@@ -295,6 +296,29 @@ def test_the_white_box_line_weighs_the_least_against_the_mean() -> None:
     assert score(0.2) < line["verify.white_box_threshold"] < score(0.7)
     with pytest.raises(EvaluationError, match="token probabilities"):
         fit_white_box_line(Turns.from_decisions([decision(1, "a"), decision(-1, "b")]))
+
+
+def own(points: float, p_yes: float | None) -> Decision:
+    signals = {} if p_yes is None else {"p_yes": p_yes}
+    return decision(points, "s", **{"cross_check.own": 1.0, **signals})
+
+
+def test_own_knowledge_is_given_from_the_probability_at_which_it_earns_most() -> None:
+    """Above 0.6 all are right, between 0.3 and 0.6 as many as wrong, below all wrong; answers from evidence do not count."""
+    rows = [own(1 if p > 0.6 or (p > 0.3 and n % 2) else -1, p) for n, p in enumerate(np.linspace(0.05, 0.95, 46))]
+    evidence = [decision(-1, "e", **{"cross_check.own": 0.0, "p_yes": 0.99}) for _ in range(50)]
+    fitted = fit_own_knowledge(Turns.from_decisions([*rows, *evidence]))
+    assert fitted["cross_check.own_knowledge"] == "checked" and 0.3 < float(fitted["cross_check.own_minimum"]) < 0.65
+    wrong = [own(-1, p) for p in np.linspace(0.1, 0.9, 30)]
+    assert fit_own_knowledge(Turns.from_decisions(wrong)) == {"cross_check.own_knowledge": "never"}
+
+
+@pytest.mark.parametrize(("right", "choice"), [(21, "checked"), (20, "never"), (5, "never")])
+def test_own_knowledge_of_a_model_without_probabilities_pays_or_not(right: int, choice: str) -> None:
+    rows = [own(1 if number < right else -1, None) for number in range(40)]
+    assert fit_own_knowledge(Turns.from_decisions(rows)) == {"cross_check.own_knowledge": choice}
+    with pytest.raises(EvaluationError, match="20 answers that come from it, and here are 19"):
+        fit_own_knowledge(Turns.from_decisions([own(1, None)] * 19))
 
 
 def _checked(points: float, confidence: float, *, agreement: float = 1.0, no_evidence: float = 0.0) -> Decision:

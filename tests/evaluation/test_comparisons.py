@@ -405,8 +405,8 @@ def test_a_variant_that_is_named_twice_is_one_row(
         (compare.main, ["--presets", "best", "--also", "x=best,-dreaming"], "x: stage 'dreaming' is not part of"),
         (
             compare.main,
-            ["--presets", "best", "--also", "x=best,-steps,steps.photo_text=ocr"],
-            "stage 'steps' is left out",
+            ["--presets", "best", "--also", "x=best,-answer,answer.k=3"],
+            "stage 'answer' is left out",
         ),
     ],
 )

@@ -43,7 +43,7 @@ def test_the_table_names_every_stage_that_shows_evidence() -> None:
     ("name", "users"),
     [
         ("evidence_tokens", {"agents/stage.py", "agents/stages/entries.py", "agents/profiles/profile.py"}),
-        ("within_tokens", set()),
+        ("within_tokens", {"agents/stage.py"}),
         ("select_chunks", {"agents/stage.py"}),
     ],
 )

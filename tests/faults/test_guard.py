@@ -397,7 +397,7 @@ def test_with_less_time_replies_are_half_as_long_and_searches_fewer() -> None:
 def test_with_less_time_a_reply_of_one_sentence_keeps_all_its_tokens(stage: type[Stage]) -> None:
     """Half of the only sentence is no answer: it would be dropped, and the time of the turn lost."""
     chat = ScriptedChat(lambda _: "a tower")
-    pipeline = build_pipeline(context(load_settings("best", "gpu"), chat=chat), stage)
+    pipeline = build_pipeline(context(load_settings("best", "embedded"), chat=chat), stage)
     shown = (Evidence("It is 330 m high.", "kg", "Tower"), Evidence("It is high.", "web", "Towers", "a.org"))
     candidate = None if stage is Answer else Candidate("330 m.", None)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from agents.methods.computation import ComputationError, calculate, compute, compute_dates, select_facts
 from agents.methods.dates import Day, Span, is_date, measure_span, move, parse_day
-from agents.methods.printed_text import attach_labels, parse_prices, split_sentence
+from agents.methods.printed_text import attach_labels, parse_prices
 from agents.methods.step_plans import (
     AskStep,
     ComputeStep,
@@ -26,7 +26,7 @@ from agents.methods.step_plans import (
     parse_plan,
 )
 from agents.methods.step_results import conclude
-from agents.methods.step_rules import mentions_printed_text, needs_steps, plan_by_rules
+from agents.methods.step_rules import needs_steps, plan_by_rules
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from
@@ -451,7 +451,7 @@ def test_any_text_of_a_photo_can_be_read(text: str) -> None:
         calculate(text)
     plan = plan_by_rules("What does this come to?", [], [text])
     assert plan is None or parse_plan(str(plan)) == plan
-    parse_prices([text]), split_sentence(text)
+    parse_prices([text])
 
 
 def test_a_figure_stands_behind_its_label() -> None:
@@ -592,7 +592,7 @@ def read_photo(
     chat = ScriptedChat(say)
     dialog_turn = turn(question, **fields)
     parts = context(
-        settings_from({**GATHERING, "steps": {"photo_text": "ocr"}}), ScriptedPipeline({}, {}),
+        settings_from(GATHERING), ScriptedPipeline({}, {}),
         chat=chat, text_reader=ScriptedOcr(lines), fine_reranker=WordOverlapReranker(),
     )  # fmt: skip
     run(Steps, [dialog_turn], dataclasses.replace(parts, short=short))
@@ -645,21 +645,3 @@ def test_a_step_reads_the_text_of_the_photo_and_one_that_is_not_about_it_is_not_
     assert dialog_turn.candidate.text == "$0.25"
     unread, _ = read_photo("Who designed it?", lines)
     assert "text" not in unread.records[0].notes
-
-
-def test_what_a_first_look_tells_of_the_text_is_read_like_it() -> None:
-    assert split_sentence("Salt and pepper 3.00; Bread, white 1.20") == ["Salt and pepper 3.00", "Bread, white 1.20"]
-    assert split_sentence('A blackboard with "12 x 15 + 20" on it.') == ["12 x 15 + 20"]
-    dialog_turn = turn("What do one avocado and one ginger cost?", summary="Signs say AVOCADO $1.50, and GINGER $0.80.")
-    run(
-        Steps,
-        [dialog_turn],
-        context(
-            settings_from(GATHERING),
-            None,
-            chat=ScriptedChat(lambda _: IDK),
-            fine_reranker=WordOverlapReranker(),
-        ),
-    )
-    assert dialog_turn.candidate is not None and dialog_turn.candidate.text == "$2.30"
-    assert mentions_printed_text(dialog_turn.question) and not mentions_printed_text("Who is this?")

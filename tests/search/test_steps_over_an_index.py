@@ -29,7 +29,7 @@ from tests.agent.scripted import (
 )
 from tests.search.conftest import PAGES
 
-SETTINGS = settings_from({**GATHERING, "steps": {"photo_text": "ocr"}})
+SETTINGS = settings_from(GATHERING)
 
 
 def first_length(request: ChatRequest) -> ChatReply:

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError, names
-from agents.settings.presets import VARIABLES, load_settings, settings_from
+from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError, load_profile, names
+from agents.settings.presets import BLIND, VARIABLES, load_settings, settings_from
 from agents.settings.run_config import RunConfig
 
 BASE = {"stages": ("understand", "route", "queries", "rerank", "answer", "finalise"), "finalise": {"max_idk": 0.5}}
@@ -235,10 +235,24 @@ def test_every_overlay_of_a_preset_is_well_formed(preset: str) -> None:
     """Also those that no profile has now; each names a profile that there is."""
     table: dict[str, Any] = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
     profiles, models = table.pop("profiles", {}), table.pop("models", {})
-    assert set(profiles) <= set(names(PROFILES))
+    assert set(profiles) <= {*names(PROFILES), BLIND}
+    blind = profiles.get(BLIND, {})
     for overlay in (*profiles.values(), *models.values()):
-        settings = settings_from(table, overlay)
-        assert {*overlay} <= {*settings.stage_classes, "limits"}
+        stages = {
+            stage
+            for tables in ((table, overlay), (table, blind, overlay))
+            for stage in settings_from(*tables).stage_classes
+        }
+        assert {*overlay} <= {*stages, "limits", "stages"}
+
+
+def test_what_is_for_models_that_do_not_see_holds_under_every_such_profile(tmp_path: Path) -> None:
+    """Also under one of somebody's own, which no table of a preset names; a table after it has the last word."""
+    (tmp_path / "told.toml").write_text('sees = false\n[models.chat]\nkind = "own.module:Chat"\n')
+    told, sees = load_profile("told", tmp_path), load_profile("server")
+    assert load_settings("best", told).stages[:2] == ("understand", "look_by_words")
+    assert load_settings("best", sees).stages[0] == "look"
+    assert (load_settings("best", told).answer.k, load_settings("best", "embedded").answer.k) == (16, 5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,130 @@
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from agents.asking.ask import Ask, Question
+from agents.asking.readers.grounded import CHOICE, ChosenAnswer
+from agents.methods.candidates import agrees_with_draft, convert_draft
+from agents.methods.white_box import WhiteBoxOptions, approve_tokens
+from agents.record import SignalKind
+from agents.stage import Context, Stage, StageOptions
+from agents.texts.refusals import refuses
+from agents.turn import Candidate, Turn, Verification
+
+ASK = Ask("cross_check", CHOICE)
+OWN = SignalKind("cross_check.own", "1 if the answer is the model's own knowledge, else 0", negative=True)
+_LETTERS = ("A", "B")
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What is proposed for a turn: the answer from evidence, and the draft of the first look; None where one says nothing."""
+
+    grounded: Candidate | None
+    draft: Candidate | None
+    may_give_draft: bool  # whether the draft may become the answer
+
+    @property
+    def texts(self) -> list[str]:
+        """Texts of the proposed answers, in the order of their letters."""
+        return [each.text for each in (self.grounded, self.draft) if each is not None]
+
+
+class CrossCheck(Stage):
+    """Checks the answer from evidence against the draft that the model made from the photo alone, before anything was searched.
+
+    Two that agree are two witnesses, and no model is asked. Where they differ, or one is missing, one batched call shows what is
+    proposed beside photo and evidence, without saying whose it is, and asks which is right, or none. The rule over the tokens of the
+    answer comes beside it (QA-Dragon, section 3.7.2).
+    """
+
+    class Options(WhiteBoxOptions, StageOptions):
+        own_knowledge: Literal["never", "checked"] = Field(
+            "never",
+            description="whether a draft from what the model knows may be the answer where the evidence gives none: never, or after this "
+            "check; a draft from the photo alone may always",
+        )
+        own_minimum: float | None = Field(
+            None,
+            ge=0,
+            le=1,
+            description="probability of the check's choice from which own knowledge is given; None: any, and servers that give no "
+            "probabilities",
+        )
+
+    options: Options
+    fills = ("candidate", "verification")
+    doing = "checking the answer"
+    kind = "verifies"
+    asks = (ASK,)
+    signals = (OWN,)
+    min_seconds, wanted_seconds = 1.0, 2.0
+
+    def run(self, turns: Sequence[Turn], context: Context) -> None:
+        """Fill ``verification``, and replace ``candidate`` where the draft is the answer."""
+        unsure = []
+        for turn in turns:
+            proposals = self._propose(turn)
+            grounded, draft = proposals.grounded, proposals.draft
+            if grounded is not None and draft is not None and agrees_with_draft(turn, draft.text, grounded.text):
+                _keep(turn, Verification(approve_tokens(self.options, grounded), draft=True))
+            elif grounded is not None or (draft is not None and proposals.may_give_draft):
+                unsure.append((turn, proposals))
+        questions = [Question(ASK, self._show(turn, proposals, context), (turn,)) for turn, proposals in unsure]
+        for (turn, proposals), answer in zip(unsure, context.put(questions) if questions else (), strict=True):
+            self._take(turn, proposals, answer.value)
+        for turn in turns:
+            is_own = turn.candidate is not None and turn.candidate.origin == "own"
+            turn.record(signals=OWN.entry(is_own))
+
+    def _propose(self, turn: Turn) -> Proposals:
+        grounded = turn.candidate if turn.candidate is not None and not refuses(turn.candidate.text) else None
+        drafted = turn.draft is not None and not refuses(turn.draft.answer)
+        draft = convert_draft(turn.draft) if turn.draft is not None and drafted else None
+        sees_answer = turn.look is not None and turn.look.needs == "picture"
+        if draft is not None:
+            draft = replace(draft, origin="photo" if sees_answer else "own")
+        return Proposals(grounded, draft, sees_answer or self.options.own_knowledge == "checked")
+
+    def _show(self, turn: Turn, proposals: Proposals, context: Context) -> dict[str, Any]:
+        return {
+            **context.show_turn(turn),
+            "answers": proposals.texts,
+            "letters": _LETTERS,
+            "own": proposals.may_give_draft and self.options.own_knowledge == "checked",
+        }
+
+    def _take(self, turn: Turn, proposals: Proposals, chosen: ChosenAnswer) -> None:
+        """Take the choice: it approves the answer from evidence, puts the draft in its place, or rejects what there is."""
+        grounded, draft, p = proposals.grounded, proposals.draft, chosen.probability
+        differs = False if grounded is not None and draft is not None else None
+        choice = chosen.choice
+        is_draft = draft is not None and choice == _LETTERS[len(proposals.texts) - 1]
+        turn.note(proposed=proposals.texts, choice=choice)
+        if is_draft and draft is not None and proposals.may_give_draft and self._is_sure(draft, p):
+            turn.candidate = draft
+            _keep(turn, Verification(model=True, p_yes=p))
+        elif grounded is not None:
+            approves = None if choice is None else choice == _LETTERS[0]
+            reason = "another answer is right" if is_draft else ""
+            _keep(turn, Verification(approve_tokens(self.options, grounded), approves, reason, p, differs))
+
+    def _is_sure(self, draft: Candidate, probability: float | None) -> bool:
+        """Return whether a draft that was chosen may be given: one from the photo, or own knowledge that is sure enough."""
+        minimum = self.options.own_minimum
+        return draft.origin != "own" or minimum is None or probability is None or probability >= minimum
+
+
+def _keep(turn: Turn, verification: Verification) -> None:
+    turn.verification = verification
+    turn.record(
+        checks={
+            "token probabilities": verification.white_box,
+            "check": verification.model,
+            "check's probability": verification.p_yes,
+            "draft": verification.draft,
+        }
+    )
+    turn.note(reason=verification.reason or None)

@@ -1,0 +1,173 @@
+"""The answer of a model that sees: from photo and evidence, what is missing searched for once more, calculations computed by code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from agents.asking.ask import read
+from agents.asking.readers.grounded import CHOICE, GROUNDED
+from agents.models.base import Box, ChatReply, ChatRequest, Detection
+from agents.settings.presets import settings_from
+from agents.stages.grounded_answer import GroundedAnswer
+from agents.turn import Candidate, Evidence, Look, Thing, Turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
+
+HEIGHT = Evidence("It is 330 m high.", "web", "Eiffel Tower", score=0.5)
+ATTRIBUTE = Evidence("The height of Big Ben is 96 m.", "kg", "Big Ben", score=0.4)
+
+
+def say(text: str, finish: str = "stop") -> Any:
+    return read(GROUNDED, ChatReply(text, finish)).value  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("reply", "text", "chunks", "from_photo"),
+    [
+        ("The tower is 330 m high. [2]", "The tower is 330 m high.", (2,), False),
+        ("The sign says STOP [photo].", "The sign says STOP.", (), True),
+        ("It is 330 m high [1][3, 4] and red. [photo]", "It is 330 m high and red.", (1, 3, 4), True),
+        ("It is 330 m high.", "It is 330 m high.", (), False),
+    ],
+)
+def test_marks_of_sources_are_read_and_no_part_of_the_answer(
+    reply: str, text: str, chunks: tuple[int, ...], from_photo: bool
+) -> None:
+    said = say(reply)
+    assert (said.candidate.text, said.chunks, said.from_photo) == (text, chunks, from_photo)
+
+
+def test_calculations_are_computed_by_code() -> None:
+    said = say("The tower is [[330 - 96.5]] m higher. [1][2]")
+    assert (said.candidate.text, said.candidate.origin) == ("The tower is 233.5 m higher.", "computed")
+    assert say("It was opened in [[1889 + 20]]. [1]").candidate.text == "It was opened in 1909."
+    assert say("Both cost [[1.20 + 2.30]] euros.").candidate.text == "Both cost 3.5 euros."
+    assert say("There are [[12]] of them.").candidate.text == "There are 12 of them."
+    broken = say("It takes [[a week - 2]] days.")
+    assert broken.candidate is None and "a week" in broken.fault
+
+
+@pytest.mark.parametrize(
+    ("reply", "queries"),
+    [
+        ("search: Big Ben height", ("Big Ben height",)),
+        ('Search: "Big Ben height"; Eiffel Tower height; a third', ("Big Ben height", "Eiffel Tower height")),
+        ("search:", ()),
+        ("They search: for gold, and found it.", ()),
+    ],
+)
+def test_what_is_missing_is_read_as_queries(reply: str, queries: tuple[str, ...]) -> None:
+    assert say(reply).queries == queries
+
+
+@pytest.mark.parametrize(
+    ("reply", "choice"),
+    [("A", "A"), (" b.", "B"), ("Answer B", "B"), ("none", "none"), ("Neither", "none"), ("No", "none"), ("Both", None), ("", None)],
+)  # fmt: skip
+def test_a_choice_is_one_letter_or_none(reply: str, choice: str | None) -> None:
+    assert read(CHOICE, ChatReply(reply, "stop")).value.choice == choice
+
+
+def test_the_probability_of_a_choice_is_against_the_other_choices() -> None:
+    probabilities = {"A": 0.6, " A": 0.1, "none": 0.2, "B": 0.1, "The": 0.3}
+    chosen = read(CHOICE, ChatReply("A", "stop", first_token_probs=probabilities)).value
+    assert chosen.probability == pytest.approx(0.7)
+    assert read(CHOICE, ChatReply("A", "stop")).value.probability is None
+
+
+PAGES = {"BigBen": "Big Ben height is 96 metres", "Louvre": "The Louvre is a museum in Paris"}
+
+
+def answer(turns: list[Turn], reply: Callable[[ChatRequest], str | ChatReply], **fields: Any) -> ScriptedChat:
+    chat = ScriptedChat(reply)
+    table: dict[str, Any] = {
+        "stages": ["web_search", "evidence", "two_stage_rerank", "grounded_answer", "finalise"],
+        "two_stage_rerank": {"coarse": False},
+        "grounded_answer": fields.pop("options", {}),
+    }
+    parts = context(settings_from(table), ScriptedPipeline({}, PAGES), chat=chat, fine_reranker=WordOverlapReranker())
+    run(GroundedAnswer, turns, replace(parts, **fields))
+    return chat
+
+
+def ask_for_ben(request: ChatRequest) -> str:
+    text = request.messages[-1].content
+    if "How high" not in text:
+        return "A red car. [photo]"
+    return "It is [[330 - 96]] m higher. [1]" if "96 metres" in text else "search: Big Ben height"
+
+
+def test_what_is_missing_is_searched_for_and_only_those_turns_are_asked_again() -> None:
+    high, car = turn("How high is it beside Big Ben?", evidence=(HEIGHT,)), turn("What is this?")
+    chat = answer([high, car], ask_for_ben)
+    assert chat.batches == [2, 1]
+    assert high.candidate is not None and high.candidate.text == "It is 234 m higher."
+    assert high.shown[0].title == "BigBen" and HEIGHT in high.shown
+    assert car.candidate is not None and (car.candidate.text, car.candidate.origin) == ("A red car.", "photo")
+    assert (high.signals["grounded_answer.rounds"].value, car.signals["grounded_answer.rounds"].value) == (1, 0)
+
+
+def test_the_last_round_offers_no_search_and_a_search_in_it_is_a_refusal() -> None:
+    lost = turn("How high is it beside Big Ben?", evidence=(HEIGHT,))
+    chat = answer([lost], lambda _: "search: the same again")
+    assert chat.batches == [1, 1]
+    assert lost.candidate == Candidate("I don't know", None)
+    first, last = (request.messages[0].content for request in chat.requests)
+    assert "search:" in first and "search:" not in last
+
+
+@pytest.mark.parametrize("fields", [{"short": True}, {"options": {"rounds": 0}}])
+def test_without_time_or_rounds_the_model_is_asked_once(fields: dict[str, Any]) -> None:
+    once = turn("How high is it?", evidence=(HEIGHT,))
+    chat = answer([once], lambda request: "I don't know", **fields)
+    assert chat.batches == [1] and "search:" not in chat.requests[0].messages[0].content
+
+
+def test_the_origin_is_the_source_that_the_model_names() -> None:
+    graph, page, none = (turn(f"q{number}", evidence=(HEIGHT, ATTRIBUTE)) for number in range(3))
+    replies = {"q0": "96 m. [2][photo]", "q1": "330 m. [1]", "q2": "330 m. [9]"}
+    answer([graph, page, none], lambda request: replies[request.messages[-1].content[-2:]])
+    origins = [each.candidate.origin for each in (graph, page, none) if each.candidate is not None]
+    assert origins == ["graph", "page", None]
+
+
+def test_a_failed_call_leaves_no_candidate_and_says_so() -> None:
+    failed = turn("q", evidence=(HEIGHT,))
+    answer([failed], lambda _: ChatReply("", "error", error="gone"))
+    assert (failed.candidate, failed.error) == (None, "grounded_answer: gone")
+
+
+@pytest.mark.parametrize(("pictures", "images"), [(None, 2), (4, 2), (1, 1)])
+def test_a_small_thing_is_shown_enlarged_beside_the_photo_or_on_one_sheet(pictures: int | None, images: int) -> None:
+    """``limits.pictures`` decides whether the crop is a picture of its own; a thing that fills the photo needs none."""
+    small, large = Detection(Box(0, 0, 100, 100), "object", 0.9), Detection(Box(0, 0, 900, 900), "object", 0.9)
+    look = Look("both", (Thing("red car"),), by_model=True)
+    near, far = (turn("q", (1000, 1000), look=look, regions=(region,), evidence=(HEIGHT,)) for region in (large, small))
+    parts = settings_from({"stages": ["finalise"]}).limits.model_copy(update={"pictures": pictures})
+    chat = answer([near, far], lambda _: "Yes. [photo]", limits=parts)
+    shown = [request.messages[-1].images for request in chat.requests]
+    assert [len(each) for each in shown] == [1, images]
+    text = chat.requests[1].messages[-1].content
+    assert ("sheet" in text, "red car" in text) == (images == 1, images == 2)
+    if images == 2:
+        assert shown[1][1].size == (100, 100)
+
+
+def test_the_graphs_picture_of_the_entity_is_shown_where_the_preset_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    from agents.search.gateway import SearchGateway
+    from agents.search.hits import Entity, ImageHit
+    from agents.turn import View
+
+    picture = Image.new("RGB", (30, 20))
+    monkeypatch.setattr(
+        SearchGateway, "pictures", lambda self, urls, fetch=False, deadline=None: dict.fromkeys(urls, picture)
+    )
+    tower = Entity("Eiffel Tower", {})
+    views = (View(None, (ImageHit(0, 0.9, "https://i.example/tower", (tower,)),)),)
+    shown = turn("q", entity=tower, entity_score=0.9, views=views, evidence=(HEIGHT,))
+    chat = answer([shown], lambda _: "Yes. [1]", options={"entity_picture": True})
+    assert [each.size for each in chat.requests[0].messages[-1].images] == [(64, 48), (30, 20)]
