@@ -68,6 +68,7 @@ class Outcome:
     verdict: str = ""  # the decision of the last stage, ``answered`` or ``abstained: REASON``
     explained: str = ""  # the same for people, with how sure the agent is and the answer that it did not give
     withheld: str | None = None  # that answer
+    origin: str | None = None  # what a given answer comes from: photo, graph, page, own (knowledge) or computed
     checks: Mapping[str, str | float | bool] | None = None  # what was measured to decide
     times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
     seconds: float = 0.0  # the whole batch
@@ -138,6 +139,7 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
         verdict=str(record.decision or ""),
         explained=explained,
         withheld=withheld,
+        origin=record.decision.origin if record.decision is not None and record.decision.given else None,
         checks=record.checks | {name: signal.value for name, signal in record.signals.items()},
         times=tuple(Time(stage.stage, stage.seconds, _explain_gap(stage)) for stage in record.stages),
         seconds=record.seconds,
@@ -156,7 +158,8 @@ def _explain(decision: Decision | None) -> tuple[str, str | None]:
         return "", None
     sure = decision.sure
     if decision.given:
-        return f"Answered{': ' if sure else ''}{sure}.", None
+        origin = f" from {decision.origin_words}" if decision.origin else ""
+        return f"Answered{origin}{': ' if sure else ''}{sure}.", None
     reason = decision.reason or "it is not sure enough"
     if decision.follows_orders or not decision.candidate or refuses(decision.candidate):
         return f"{reason[0].upper()}{reason[1:]}.", None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -12,7 +12,7 @@ from rich.table import Table
 from evaluation.files.manifest import WITHOUT_PICTURE
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
-from evaluation.scores.scoring import SPLITS, group_by_session
+from evaluation.scores.scoring import SPLITS, group_by_session, group_turns
 
 _ROWS = (
     ("accuracy", "accuracy", True),
@@ -35,6 +35,21 @@ def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scor
     for split in SPLITS:
         if split.key in scores:
             console.print(_build_group_table(split.heading, scores[split.key], scores["intervals_95"][split.key]))
+
+
+def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callable[[JudgedTurn], str | None]) -> None:
+    """Print how many given answers are right and wrong by what they come from; nothing if no record says it."""
+    groups = group_turns(turns, origin)
+    if not groups:
+        return
+    table = Table(title="By what the answer comes from", title_justify="left")
+    table.add_column("answer from", no_wrap=True)
+    for column in ("answers", "right", "wrong"):
+        table.add_column(column, justify="right")
+    for name, group in sorted(groups.items()):
+        right = sum(judged.correct for judged in group)
+        table.add_row(name, str(len(group)), str(right), str(len(group) - right))
+    console.print(table)
 
 
 def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:

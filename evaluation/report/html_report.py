@@ -98,12 +98,18 @@ class ReportPart:
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
         """Groups of each slice that tells turns apart, with the turns that the rules count."""
-        slices = {name: sorted(group_turns(self.counted, key).items()) for name, key in SLICES.items()}
+        keys = {**SLICES, "answer from": self.find_origin}
+        slices = {name: sorted(group_turns(self.counted, key).items()) for name, key in keys.items()}
         return {
             name: {group: (summarise_group(members), score(members)) for group, members in groups}
             for name, groups in slices.items()
             if len(groups) > 1
         }
+
+    def find_origin(self, judged: JudgedTurn) -> str | None:
+        """Return what the given answer of a turn comes from, in words; None for a miss, or without a record."""
+        trace = self.matched.get(judged.turn.key)
+        return None if trace is None or judged.miss else trace.origin
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -158,10 +164,11 @@ class TracedView:
 
     @property
     def checks(self) -> dict[str, bool | float | str]:
-        """Results of the verifiers, and the decision."""
+        """Results of the verifiers, the decision, and what a given answer comes from."""
         if self.trace is None:
             return {}
-        return self.trace.checks | ({"decision": str(self.trace.decision)} if self.trace.decision else {})
+        decision = {"decision": str(self.trace.decision)} if self.trace.decision else {}
+        return self.trace.checks | decision | ({"answer from": self.trace.origin} if self.trace.origin else {})
 
     @property
     def other_answers(self) -> dict[str, str]:
@@ -210,6 +217,11 @@ class TurnView(TracedView):
     def judge(self) -> str:
         """Words of the judge; "" if it was not asked."""
         return "" if self.judged.reason in ("miss", "exact") else self.judged.reason
+
+    @property
+    def origin(self) -> str:
+        """What a given answer comes from, in words; "" if unknown."""
+        return (self.trace.origin if self.trace is not None and not self.judged.miss else None) or ""
 
     @property
     def labels(self) -> list[str]:
@@ -297,12 +309,13 @@ _SLICE_FILTERS = {
     "dynamism": "dynamism",
     "image quality": "quality",
     "picture": "picture",
+    "answer from": "origin",
 }
 """Slices that turns are filtered by, and the names of the filters in the page."""
 
 _FILTERS: Mapping[str, Slice] = {
     "verdict": lambda judged: judged.verdict,
-    **{name: SLICES[slice_name] for slice_name, name in _SLICE_FILTERS.items()},
+    **{name: SLICES[slice_name] for slice_name, name in _SLICE_FILTERS.items() if slice_name in SLICES},
 }
 """Functions that return a turn's value (None for none), by the name of the filter: the verdict and the slices."""
 
@@ -327,6 +340,7 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     """
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := getter(turn))}) for name, getter in _FILTERS.items()}
+    values["origin"] = sorted({origin for part in parts for turn in part.turns if (origin := part.find_origin(turn))})
     filters = {name: choices for name, choices in values.items() if len(choices) > 1 or name == "verdict"} | {
         "verdict": [*_VERDICT_CHOICES]
     }
@@ -336,7 +350,8 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
 def _filter_values(view: TurnView) -> dict[str, str]:
     """Return a turn's value by filter, "" for none."""
     return {name: getter(view.judged) or "" for name, getter in _FILTERS.items()} | {
-        "question": _WITHOUT if view.note else _WITH
+        "question": _WITHOUT if view.note else _WITH,
+        "origin": view.origin,
     }
 
 

@@ -33,7 +33,7 @@ from evaluation.records import (
     index_questions,
     place_turn,
 )
-from evaluation.report.console_tables import print_conversations, print_latency, print_scores
+from evaluation.report.console_tables import print_conversations, print_latency, print_origins, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
 from evaluation.run.calls import SendRecords
@@ -203,6 +203,7 @@ def judge_answers(
     scores = write_outputs(output_dir, judged, about, costs, judging.rules)
     print_conversations(console, judged, judging.display)
     print_scores(console, scores, name)
+    print_origins(console, part.counted, part.find_origin)
     console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)
     if failed:
         console.print(

@@ -50,6 +50,7 @@ from evaluation.studies.gate_fit import (
     apply_gate,
     auroc,
     fit_algorithm1_confidences,
+    fit_own_knowledge,
     fit_white_box_line,
     measure_truthfulness,
     predict_probability,
@@ -77,6 +78,7 @@ their dialogs have seen "I don't know" instead. docs/calibration.md says more.
 _RULES: dict[str, Callable[[Turns], Mapping[str, float | str]]] = {
     "white_box": lambda turns: {"verify.white_box": "line", **fit_white_box_line(turns)},
     "algorithm1": fit_algorithm1_confidences,
+    "own_knowledge": fit_own_knowledge,
 }
 
 
@@ -112,9 +114,10 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
     preset: Annotated[str, Flag(metavar="NAME")] = Field(
         description="preset the runs were made with, or the path of its file"
     )
-    fit: Literal["gate", "white_box", "algorithm1"] = Field(
+    fit: Literal["gate", "white_box", "algorithm1", "own_knowledge"] = Field(
         "gate",
-        description="what is fitted: the gate, the line of QA-Dragon's white-box verifier, or the confidences of CRUISE's Algorithm 1",
+        description="what is fitted: the gate, the line of QA-Dragon's white-box verifier, the confidences of CRUISE's Algorithm 1, or "
+        "whether and from which probability the model's own knowledge is given",
     )
     gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,

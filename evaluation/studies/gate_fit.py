@@ -27,6 +27,10 @@ BREAK_EVEN = 0.5
 """Threshold for a perfect probability: a right answer scores 1, a wrong one -1, an abstention 0."""
 
 
+MIN_OWN = 20
+"""Answers from a model's own knowledge, below which nothing is fitted to them: with fewer, one more wrong answer turns the result."""
+
+
 def _too_few_error(right: BoolArray, groups: npt.NDArray[np.int64], folds: int) -> EvaluationError:
     """Return the error of a fit without enough candidates.
 
@@ -301,6 +305,35 @@ def fit_white_box_line(turns: Turns) -> dict[str, float]:
         "verify.weight_mean": round(float(fitted.coef_[0][1]), 4),
         "verify.white_box_threshold": round(-float(fitted.intercept_[0]), 4),
     }
+
+
+def fit_own_knowledge(turns: Turns) -> dict[str, float | str]:
+    """Fit whether a model's own knowledge may be given where no evidence answers, and from which probability of the check.
+
+    The probability is the one from which such answers earn most points, the lowest of several. For a model without probabilities all
+    answers that the check approved count.
+
+    Returns:
+        Settings of the stage ``cross_check``: ``never`` where own knowledge earns nothing.
+
+    Raises:
+        EvaluationError: Fewer than ``MIN_OWN`` answers come from the model's own knowledge.
+    """
+    own = turns.gate_decides & (turns.signal("cross_check.own") == 1)
+    if own.sum() < MIN_OWN:
+        raise EvaluationError(
+            f"own knowledge needs {MIN_OWN} answers that come from it, and here are {own.sum()}: make the runs with "
+            "--set cross_check.own_knowledge=checked --set cross_check.own_minimum=null, on more questions"
+        )
+    probability, points = turns.signal("p_yes")[own], turns.points[own]
+    finite = np.isfinite(probability)
+    if not finite.all():
+        return {"cross_check.own_knowledge": "checked" if points.sum() > 0 else "never"}
+    levels = np.unique(probability)
+    earned = np.array([points[probability >= level].sum() for level in levels])
+    if earned.max() <= 0:
+        return {"cross_check.own_knowledge": "never"}
+    return {"cross_check.own_knowledge": "checked", "cross_check.own_minimum": round(float(levels[earned.argmax()]), 4)}
 
 
 def fit_algorithm1_confidences(turns: Turns) -> dict[str, float]:
