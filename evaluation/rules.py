@@ -52,6 +52,7 @@ class Rules:
         rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and exact answers alone are correct.
         judge_model: Judge without ``--eval-model`` if there is a key.
         judge_reply: Form of its reply; None: by the model's name.
+        release_verdicts: Whether an explained reply is parsed as the research release does, for which "INCORRECT" is "CORRECT".
         judge_workers: Judgements asked for at the same time without ``--num-workers``.
         displayed: Dialogs printed without ``--display-conversations``.
     """
@@ -70,6 +71,7 @@ class Rules:
     rule_judge: bool = True
     judge_model: str = "gpt-4o-mini"
     judge_reply: JudgeStyle | None = None
+    release_verdicts: bool = False
     judge_workers: int = 8
     displayed: int = 0
 
@@ -109,6 +111,7 @@ RESEARCH_RELEASE = Rules(
     rule_judge=False,
     judge_model="gpt-4o",
     judge_reply="explained",
+    release_verdicts=True,
     judge_workers=1,
     displayed=10,
 )

@@ -92,7 +92,7 @@ class CachedReplies:
     """A ``ChatModel`` that asks another one only for replies that the store lacks.
 
     A model's ``fingerprint``, if it has one, names its weights and each option of the engine that changes replies; ``options`` identify
-    the others. Complete replies are kept if they are ``worth_keeping``.
+    the others. Complete replies are kept, and taken from the store, if they are ``worth_keeping``.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class CachedReplies:
         places = [self._key(request) or position for position, request in enumerate(requests)]
         keys = {place for place in places if isinstance(place, str)}
         replies_by_place: dict[str | int, ChatReply] = {
-            key: reply for key in keys if (reply := self._store.get(key)) is not None
+            key: reply for key in keys if (reply := self._store.get(key)) is not None and self._worth_keeping(reply)
         }
         new_requests = {
             place: request for place, request in zip(places, requests, strict=True) if place not in replies_by_place

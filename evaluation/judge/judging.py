@@ -202,7 +202,9 @@ def choose_judge(
 
     spending = Spending(price or look_up_price(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
-    return OpenAIJudge(eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending)
+    return OpenAIJudge(
+        eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending, release_verdicts=rules.release_verdicts
+    )  # fmt: skip
 
 
 def needs_accepted_answers(judge: str) -> bool:

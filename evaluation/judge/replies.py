@@ -16,6 +16,7 @@ from evaluation.records import Verdict
 from evaluation.rules import JudgeStyle
 
 _DECODER = JSONDecoder()
+_VERDICTS = {"CORRECT": True, "WRONG": False}
 _MAX_OBJECTS = 200
 """Most opening braces of a reply at which an object is looked for."""
 
@@ -46,6 +47,17 @@ def _find_verdicts(reply: str) -> Iterator[Verdict]:
 
 
 def parse_explained_verdict(reply: str) -> Verdict | None:
+    """Parse the last line of an explanation, which has to be the verdict alone: "Result: CORRECT" or "WRONG", in any case and marks.
+
+    Returns:
+        None for any other last line, such as "Result: INCORRECT", "NOT CORRECT" or "PARTIALLY CORRECT".
+    """
+    words = [word.upper() for word in re.findall(r"\w+", reply.strip().rpartition("\n")[2])]
+    right = _VERDICTS.get(words[-1]) if words and words[:-1] in ([], ["RESULT"]) else None
+    return None if right is None else Verdict(right, reply.strip())
+
+
+def parse_release_verdict(reply: str) -> Verdict | None:
     """Parse the verdict at the end of an explanation, exactly as the research release does.
 
     That is evaluation/llm_judge.py. Wrong goes first, wherever "Result: WRONG" stands. The last line may hold the bare word, and
@@ -68,7 +80,14 @@ def _explained(reply: ChatReply) -> Verdict | None:
     return parse_explained_verdict(reply.text)
 
 
+def _as_the_release(reply: ChatReply) -> Verdict | None:
+    return parse_release_verdict(reply.text)
+
+
 FORMS: Mapping[JudgeStyle, ReplyForm[Verdict | None]] = {
     "structured": ReplyForm("JSON: accuracy", _structured),
-    "explained": ReplyForm("explanation and verdict", _explained, limit=None),  # the verdict stands at the end
+    "explained": ReplyForm("explanation and verdict", _explained, limit=None),  # the verdict is at the end
 }
+
+RELEASE_FORM: ReplyForm[Verdict | None] = ReplyForm("explanation and verdict", _as_the_release, limit=None)
+"""The explained form as the research release reads it."""

@@ -32,8 +32,8 @@ from evaluation.judge.replies import parse_structured_verdict
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.server import SERVER_TRIES
 from evaluation.judge.spending import Price, Spending, look_up_price
-from evaluation.records import AnsweredTurn, JudgeError, JudgeItem
-from evaluation.rules import RESEARCH_RELEASE, STARTER_KIT, Rules
+from evaluation.records import AnsweredTurn, JudgeError, JudgeItem, Verdict
+from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
 from evaluation.run.options import RunOptions
 from tests.evaluation.worlds import judged
@@ -140,6 +140,14 @@ def ask(client, query, ground_truth, agent_response):
     return client.beta.chat.completions.parse(model="m", messages=messages, response_format=CRAGTurnEvaluationResult)
 '''
 
+RELEASE = """
+def ask(client, query, ground_truth, prediction):
+    messages = [
+        {"role": "system", "content": "End in 'Result: CORRECT' or 'Result: WRONG'."},
+        {"role": "user", "content": f"Q: {query}\\nT: {ground_truth}\\nP: {prediction}"},
+    ]
+"""
+
 
 def test_the_structured_request_is_the_kits_byte_for_byte(httpserver: HTTPServer, tmp_path: Path) -> None:
     """The kit hands a class to the openai library, which makes a schema of its name, its docstring and its field."""
@@ -159,28 +167,57 @@ def test_the_structured_request_is_the_kits_byte_for_byte(httpserver: HTTPServer
     assert len(server.bodies) == 4
 
 
-@pytest.mark.parametrize(
-    ("reply", "right"),
-    [
-        ("It asks ... both say so.\nResult: CORRECT", True),
-        ("They differ.\n**Result: WRONG**", False),
-        # as the release reads: wrong anywhere goes first, the last line may hold the bare word, case counts
-        ("Result: WRONG\n...\nResult: CORRECT", False),
-        ("They agree.\nCORRECT", True),
-        ("They agree.\n**Result**: CORRECT", True),
-        ("The verdict is\nINCORRECT", True),
-        ("Result: CORRECT, not WRONG\nso it is", True),
-        ("Result: CORRECT\nnot WRONG", False),
-        ("Result:\nCORRECT", True),
-    ],
-)
-def test_the_research_releases_judge_explains(httpserver: HTTPServer, reply: str, right: bool) -> None:
+EXPLAINED = [  # reply, by our rules, as the release reads: wrong anywhere goes first, the last line may hold the bare word, case counts
+    ("It asks ... both say so.\nResult: CORRECT", True, True),
+    ("They differ.\n**Result: WRONG**", False, False),
+    ("They agree.\nCORRECT", True, True),
+    ("They agree.\n**Result**: CORRECT.", True, True),
+    ("Result:\nCORRECT", True, True),
+    ("Result: WRONG\nAs for the year:\nResult: CORRECT", True, False),
+    ("They agree.\n**Result:** Correct\n", True, None),
+    ("They differ.\nresult: wrong", False, None),
+    ("They differ.\nResult: INCORRECT", None, True),
+    ("They differ.\nResult: NOT CORRECT", None, True),
+    ("Half of it.\nResult: PARTIALLY CORRECT", None, True),
+    ("Result: CORRECT or WRONG", None, False),
+    ("Result: CORRECT, not WRONG\nso it is", None, True),
+    ("Result: CORRECT\nnot WRONG", None, False),
+    ("Result: CORRECT, though cut off after\nit", None, True),
+]
+
+
+def _is_right(judge: OpenAIJudge) -> bool | None:
+    verdict = judge.judge(ITEM)
+    return None if verdict.failed else verdict.correct
+
+
+@pytest.mark.parametrize(("reply", "right", "right_by_release"), EXPLAINED)
+def test_an_explanation_ends_in_its_verdict_alone_unless_it_is_read_as_the_release_reads(
+    httpserver: HTTPServer, tmp_path: Path, reply: str, right: bool | None, right_by_release: bool | None
+) -> None:
     server = Server(httpserver, reply)
-    verdict = server.judge("gpt-4o").judge(ITEM)
-    assert verdict.correct is right
-    assert verdict.reason == reply
+    assert _is_right(server.judge("gpt-4o")) is right
+    assert _is_right(server.judge("gpt-4o", release_verdicts=True)) is right_by_release
+    (tmp_path / "local_evaluation.py").write_text(RELEASE)
+    assert _is_right(server.judge("gpt-4o", organiser=tmp_path)) is right_by_release
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (1024, 0)
     assert "response_format" not in server.requests[0]
+
+
+def test_only_the_research_releases_rules_read_its_way(
+    httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(httpserver, "They differ.\nResult: INCORRECT")
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+
+    def judge(rules: Rules) -> Verdict:
+        return choose_judge("gpt-4o", cache=tmp_path, rules=rules, style="explained").judge(ITEM)
+
+    assert judge(RESEARCH_RELEASE).correct
+    assert judge(OURS).failed and judge(STARTER_KIT).failed
+    server._replies = ["Result: WRONG"]
+    again = judge(OURS)  # the reply that is kept for the release is no verdict here
+    assert not again.correct and not again.failed
 
 
 def test_the_style_follows_the_model() -> None:
@@ -339,8 +376,7 @@ def test_only_time_with_a_question_pending_counts_as_silence(
         '{"right": true}',
         "[1, 2",
         "Result: PERHAPS",
-        "Result: correct",
-        "CORRECT\n",
+        "Result: INCORRECT",
     ],
 )
 @pytest.mark.parametrize("model", ["gpt-4o", "gpt-4o-mini"])
