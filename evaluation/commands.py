@@ -48,10 +48,11 @@ def run_to_exit_status(
         stopped: What is printed after Ctrl-C.
 
     Returns:
-        What ``run`` returns, 0 for None; 2 after an expected error; 130 after Ctrl-C.
+        What ``run`` returns, 0 for None; 2 after an expected error (1 if the judge judges nothing); 130 after Ctrl-C.
     """
     keep_out_of_logs()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    status = EvaluationError.exit_status
     try:
         return run() or 0
     except KeyboardInterrupt:
@@ -63,8 +64,9 @@ def run_to_exit_status(
         message = format_os_error(error)
     except failures as error:
         message = well_formed(str(error))
+        status = getattr(error, "exit_status", status)
     try:
         console.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
     except OSError:  # the console may write to the full disk too
         print(f"error: {message}", file=sys.stderr)
-    return 2
+    return status

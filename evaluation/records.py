@@ -286,8 +286,20 @@ class JudgedTurn:
 
 
 class EvaluationError(RuntimeError):
-    """Failure that ends the evaluation; the message says why and what to do."""
+    """Failure that ends the evaluation; the message says why and what to do.
+
+    Attributes:
+        exit_status: Exit status of a command that it ends.
+    """
+
+    exit_status = 2
 
 
 class JudgeError(EvaluationError):
     """Failure of the judge (no key, no server, no quota); earlier judgements are kept."""
+
+
+class NoVerdictError(JudgeError):
+    """Failure of a judge that can be asked, and judges nothing."""
+
+    exit_status = 1

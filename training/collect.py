@@ -232,13 +232,14 @@ def read_target(reply: ChatReply, form: str = ANSWER.name) -> str:
 def judge_replies(examples: Sequence[Example], replies: Sequence[ChatReply], judge: Judge) -> list[JudgedTurn]:
     """Judge each reply as the answer to the turn of the example beside it; the log counts failed judgements.
 
+    However many fail, training goes on: nothing is learned of their replies.
     A reply without an answer is a refusal, as the agent's "I don't know" in its place.
     """
     turns = [
         AnsweredTurn(*row.key, 0, False, None, "", "", "", row.query, row.ground_truth, read_answer(reply) or IDK, 1)
         for row, reply in zip(examples, replies, strict=True)
     ]
-    judged = judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples})
+    judged = judge_turns(turns, judge, accept={row.interaction_id: row.accept for row in examples}, max_failures=0)
     if failed := [turn.reason for turn in judged if turn.judge_failed]:
         log.warning("%d of %d replies are not judged and teach nothing: %s", len(failed), len(judged), failed[0])
     return judged

@@ -12,8 +12,9 @@ PATIENCE_SECONDS = 300.0
 SIGN_SECONDS = 15.0
 """Interval between the warnings that a server is silent."""
 
-GIVE_UP_AFTER = 5
-"""Number of requests in a row without an answer after which a server is given up too."""
+GIVE_UP_AFTER = 3
+"""Number of requests in a row without a reply after which a server is given up too, and of judgements in a row without a verdict after
+which nothing more is judged."""
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +45,7 @@ class InactivityTimer:
     def give_up_reason(self) -> str:
         """Reason to give up on the server, or ""."""
         if self._unanswered >= GIVE_UP_AFTER:
-            return f"did not answer {GIVE_UP_AFTER} times in a row"
+            return f"gave no reply {GIVE_UP_AFTER} times in a row"
         return f"has not replied for {self.seconds:.0f} s" if self.seconds_left <= 0 else ""
 
     def start_request(self) -> threading.Event:

@@ -9,12 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from agents.base.files import well_formed
+from agents.base.files import one_line, well_formed
 from agents.base.named import ImportPath, import_object, import_path
+from evaluation.judge.inactivity import GIVE_UP_AFTER
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.spending import Paid, Price, Spending, look_up_price
 from evaluation.progress import MakeBar, turn_bar
-from evaluation.records import REPLIES, AnsweredTurn, JudgedTurn, JudgeError, JudgeItem, TurnFacts, Verdict
+from evaluation.records import (
+    REPLIES,
+    AnsweredTurn,
+    JudgedTurn,
+    JudgeError,
+    JudgeItem,
+    NoVerdictError,
+    TurnFacts,
+    Verdict,
+)
 from evaluation.rules import OURS, JudgeStyle, Rules
 from evaluation.scores.scoring import is_exact, is_miss
 
@@ -91,6 +101,7 @@ def judge_turns(
     workers: int = 1,
     progress: bool = False,
     bars: MakeBar = turn_bar,
+    max_failures: int = GIVE_UP_AFTER,
 ) -> list[JudgedTurn]:
     """Judge every turn; misses and exact answers need no judge.
 
@@ -103,9 +114,11 @@ def judge_turns(
         workers: Threads, for a judge that waits for a server.
         progress: Whether there is a progress bar.
         bars: Makes the progress bar.
+        max_failures: Number of judgements in a row without a verdict that end the judging; 0: any.
 
     Raises:
         JudgeError: The judge is not available.
+        NoVerdictError: It gave no verdict ``max_failures`` times in a row.
     """
     judged = []
     items = {}
@@ -119,6 +132,7 @@ def judge_turns(
         if not reason:
             forms = tuple((accept or {}).get(turn.interaction_id, ()))
             items[position] = JudgeItem(turn.query, turn.ground_truth, turn.agent_response, forms)
+    failures: list[str] = []
     with bars(JUDGING, len(items), is_visible=progress) as bar:
         for position, verdict in _verdicts(judge, items, workers if judge.parallel else 1):
             judged[position] = replace(
@@ -131,6 +145,13 @@ def judge_turns(
             if isinstance(judge, Paid):
                 bar.set_postfix_str(f"${judge.spending.dollars:.4f}", refresh=False)
             bar.update()
+            failures = [*failures, verdict.reason] if verdict.failed else []
+            if max_failures and len(failures) >= max_failures:
+                raise NoVerdictError(
+                    f"stopped: the judge gave no verdict {len(failures)} times in a row ({one_line(failures[0])}); without one there is no "
+                    "score: mend that, then run the same command again, a run with --resume; verdicts given before are kept "
+                    "(crag run --max-failures 0 goes on regardless)"
+                )
     return judged
 
 

@@ -89,7 +89,10 @@ class JudgeServer:
         waiting, replied = self._timer.start_request(), True
         try:
             replies = self._model.chat(requests, deadline.within(self._timer.seconds_left))
-            replied = any(not reply.no_answer and reply.finish_reason != "abort" for reply in replies)
+            # A refused request is no reply. A model that declines a question has replied.
+            replied = any(
+                reply.finish_reason not in ("abort", "error") or reply.fault == "refusal" for reply in replies
+            )
         finally:
             waiting.set()
             self._timer.end_request(replied=replied)

@@ -38,7 +38,8 @@ def main(
         build: Builds the agent in place of ``--agent``, with the arguments of ``CragAgent.from_config``.
 
     Returns:
-        Exit status: 0, 1 with more errors than ``--fail-on-error`` allows, 2 after an expected error, 130 when stopped by Ctrl-C.
+        Exit status: 0, 1 with more errors than ``--fail-on-error`` allows, or if the judge judges nothing,
+        2 after an expected error, 130 when stopped by Ctrl-C.
     """
     return evaluate(parse(arguments), console or make_console(), build)
 
@@ -85,7 +86,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
         parts.append(phases.judge_answers(turns, judging, folder, console, dataset, name, answers_dir=records))
         about = {} if records is None else read_manifest(records)
     _report(options, parts, about, console)
-    return _check_errors(options, answered, console)
+    return _check_errors(options, answered, parts, console)
 
 
 def _refuse_other_run(own: Path, saved: Path) -> None:
@@ -147,16 +148,20 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
                 phases.print_errors(console, generation.turns, read_traces(folder / TRACE))
             noted = read_manifest(folder)  # it has the tokenizer and the models too
     _report(options, parts, noted, console)
-    return _check_errors(options, answered, console)
+    return _check_errors(options, answered, parts, console)
 
 
-def _check_errors(options: RunOptions, turns: Sequence[AnsweredTurn], console: Console) -> int:
+def _check_errors(
+    options: RunOptions, turns: Sequence[AnsweredTurn], parts: Sequence[ReportPart], console: Console
+) -> int:
     """Return the exit status of a run that came to its end, and say why it is not 0."""
     errors, limit = sum(turn.error_cause is not None for turn in turns), options.fail_on_error
-    if not limit.is_exceeded(errors, len(turns)):
+    unjudged = sum(turn.judge_failed for part in parts for turn in part.turns)
+    if not limit.is_exceeded(errors + unjudged, len(turns)):
         return 0
+    counts = f"{errors} of {len(turns)} turns are errors" + (f" and {unjudged} are not judged" if unjudged else "")
     console.print(
-        f"error: {errors} of {len(turns)} turns are errors, more than --fail-on-error {limit} allows; mend what failed, then ask "
+        f"error: {counts}, more than --fail-on-error {limit} allows; mend what failed, then ask "
         "them again with --resume",
         style="red", markup=False, soft_wrap=True,
     )  # fmt: skip
@@ -168,7 +173,9 @@ def _judging(options: RunOptions, bars: MakeBar) -> Judging:
     from evaluation.run.phases import Judging
 
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
-    return Judging(judge, options.rules, options.workers, not options.no_progress, options.displayed, bars)
+    return Judging(
+        judge, options.rules, options.workers, not options.no_progress, options.displayed, bars, options.max_failures
+    )
 
 
 def _report(

@@ -212,12 +212,12 @@ class AgentOptions(ProbedModelOptions):
     max_failures: Annotated[int, Flag(metavar="N")] = Field(
         3,
         ge=0,
-        description="stop after N calls in a row in which agent or model failed on every turn; their turns are not kept, so that --resume "
-        "asks them again; 0: never",
+        description="stop after N calls in a row in which agent or model failed on every turn, or N answers in a row on which the judge "
+        "gave no verdict; these are not kept, so that --resume asks them again; 0: never",
     )
     fail_on_error: Annotated[GivenErrorLimit, Flag(metavar="SHARE_OR_COUNT")] = Field(
         DEFAULT_ERROR_LIMIT,
-        description="end with status 1 when more turns than this are errors: a share such as 0.05 or 5%, or a count. Their "
+        description="end with status 1 when more turns than this are errors or not judged: a share such as 0.05 or 5%, or a count. Their "
         "answers are kept; --resume asks them again",
     )
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from agents.base.files import one_line
 from agents.record import REQUEST_IMAGES, TurnRecord
 from agents.unanswered import explain_error, name_cause
 from evaluation.data.crag_dataset import CragDataset
@@ -19,6 +20,7 @@ from evaluation.files.manifest import WITHOUT_PICTURE, add_to_manifest, read_man
 from evaluation.files.outputs import ACCEPTED, write_outputs
 from evaluation.files.run_log import count_missing_pictures, read_run_log
 from evaluation.files.traces import TRACE, find_failing_stages, read_traces
+from evaluation.judge.inactivity import GIVE_UP_AFTER
 from evaluation.judge.judging import Judge, judge_turns
 from evaluation.judge.spending import Paid
 from evaluation.progress import MakeBar, turn_bar
@@ -27,6 +29,7 @@ from evaluation.records import (
     MAX_ANSWER_TOKENS,
     AnsweredTurn,
     Key,
+    NoVerdictError,
     RunLogLine,
     Session,
     count_strange,
@@ -141,6 +144,7 @@ class Judging:
         progress: Whether there is a progress bar.
         display: Number of dialogs that are printed.
         bars: Makes the progress bar.
+        max_failures: See ``judge_turns``.
     """
 
     judge: Judge
@@ -149,6 +153,7 @@ class Judging:
     progress: bool = False
     display: int = 0
     bars: MakeBar = turn_bar
+    max_failures: int = GIVE_UP_AFTER
 
 
 def judge_answers(
@@ -177,13 +182,21 @@ def judge_answers(
 
     Raises:
         JudgeError: The judge is not available.
+        NoVerdictError: It judges nothing.
     """
     accept = {} if dataset is None else dataset.select_accept(turns)
     judged = judge_turns(
         turns if dataset is None else add_labels(turns, dataset.sessions), judging.judge, accept=accept,
         facts=None if dataset is None else dataset.select_facts(turns),
         rules=judging.rules, workers=judging.workers, progress=judging.progress, bars=judging.bars,
+        max_failures=judging.max_failures,
     )  # fmt: skip
+    unjudged = [turn.reason for turn in judged if turn.judge_failed]
+    if unjudged and len(unjudged) == sum(turn.semantic is not None for turn in judged):
+        raise NoVerdictError(
+            f"the judge gave no verdict on any of {len(unjudged)} answers ({one_line(unjudged[0])}); without one there is no score: mend "
+            "that, then run the same command with --resume"
+        )
     costs = {} if answers_dir is None else read_run_log(answers_dir)
     traces = {} if answers_dir is None else read_traces(answers_dir / TRACE)
     made_with = {} if answers_dir is None else read_manifest(answers_dir)
@@ -195,9 +208,8 @@ def judge_answers(
         about[WITHOUT_PICTURE] = asdict(part.missing)
     if part.latency is not None:
         about["latency"] = asdict(part.latency)
-    failed = sum(turn.judge_failed for turn in judged)
-    if failed:
-        about["judge_failures"] = failed
+    if unjudged:
+        about["judge_failures"] = len(unjudged)
     if isinstance(judging.judge, Paid):
         about["judge_cost"] = judging.judge.spending.report()
     scores = write_outputs(output_dir, judged, about, costs, judging.rules)
@@ -205,11 +217,12 @@ def judge_answers(
     print_scores(console, scores, name)
     print_origins(console, part.counted, part.find_origin)
     console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)
-    if failed:
+    if unjudged:
         console.print(
-            f"[red]{failed} answers are not judged, because the judge gave no usable reply, and count as wrong; "
-            "the same command with --resume asks for them again[/]"
-        )
+            f"{len(unjudged)} answers are not judged and count as wrong ({one_line(unjudged[0])}); the same command with --resume asks for "
+            "them again",
+            style="red", markup=False, soft_wrap=True,
+        )  # fmt: skip
     if isinstance(judging.judge, Paid):
         console.print(f"judge: {judging.judge.spending}", markup=False, highlight=False)
     if part.latency is not None:

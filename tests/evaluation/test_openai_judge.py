@@ -271,10 +271,62 @@ def test_a_failed_judgement_ends_no_run_and_is_counted_apart(
 
 def test_a_server_that_is_gone_is_not_asked_for_ever(httpserver: HTTPServer) -> None:
     server = Server(httpserver, '{"accuracy": true}', *[_error(503)] * (SERVER_TRIES * GIVE_UP_AFTER + 1))
-    results = judge_turns(make_answers(12), server.judge(), workers=1)
+    results = judge_turns(make_answers(12), server.judge(), workers=1, max_failures=0)
     assert [result.judge_failed for result in results] == [False, *[True] * 11]
     assert len(server.requests) == 1 + SERVER_TRIES * GIVE_UP_AFTER
     assert "not asked" in results[-1].reason
+
+
+def no_credit(_: Request) -> Response:
+    return _error(402, "Insufficient credits")
+
+
+def bad_key_of_gemini(_: Request) -> Response:
+    body = [{"error": {"code": 400, "message": "API key not valid", "status": "INVALID_ARGUMENT"}}]
+    return Response(json.dumps(body), 400, content_type="application/json")
+
+
+def polite(_: Request) -> Response:
+    return _completion("Sure! I would be glad to help.")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("useless", [no_credit, bad_key_of_gemini, polite])
+def test_a_judge_that_judges_nothing_is_given_up_and_makes_no_score(
+    httpserver: HTTPServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    useless: Callable[[Request], Response],
+    workers: int,
+) -> None:
+    server = Server(httpserver, useless)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    saved, out = tmp_path / "response.jsonl", tmp_path / "out"
+
+    def evaluate(number: int, *more: str) -> tuple[int, str]:
+        saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(number)))
+        words = f"--mode evaluate --input-file {saved} --output-dir {out} --cache {tmp_path} --eval-model gpt-4o-mini --no-progress"
+        status = main([*words.split(), "--num-workers", str(workers), *more], Console(width=1000))
+        return status, capsys.readouterr().out
+
+    status, output = evaluate(40)
+    assert status == 1 and "truthfulness" not in output.lower() and "no verdict 3 times in a row" in output
+    assert len(server.requests) <= TRIES * (GIVE_UP_AFTER + workers)
+    assert not (out / "scores_dictionary.json").exists()
+    for number, more in (
+        (2, ()),
+        (5, ("--max-failures", "0")),
+    ):  # too few for three in a row, and all of them in spite of it
+        status, output = evaluate(number, *more)
+        assert status == 1 and "truthfulness" not in output.lower() and f"on any of {number} answers" in output
+
+
+def test_three_failures_that_are_not_in_a_row_end_nothing(httpserver: HTTPServer) -> None:
+    bad: Reply = _error(400, "this content is filtered")
+    server = Server(httpserver, *(bad, bad, '{"accuracy": true}') * 2, '{"accuracy": true}')
+    failed = [result.judge_failed for result in judge_turns(make_answers(7), server.judge())]
+    assert failed == [True, True, False, True, True, False, False]
 
 
 def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
@@ -314,7 +366,7 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
     judge = server.judge("gpt-4o", timeout=0.2, patience=0.7, sign=0.1)
     began = time.monotonic()
     try:
-        results = judge_turns(make_answers(40), judge, rules=RESEARCH_RELEASE, workers=workers)
+        results = judge_turns(make_answers(40), judge, rules=RESEARCH_RELEASE, workers=workers, max_failures=0)
     finally:
         let_go.set()
     assert time.monotonic() - began < 10  # 40 judgements of 6 tries of 0.2 s take 48
@@ -680,7 +732,7 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     assert "goes on from here, a run with --resume" in " ".join(output.split())
     assert not (tmp_path / "out" / "scores_dictionary.json").exists()  # scores of a part would mislead
     status, output = evaluate()
-    assert status == 0 and "1 answers are not judged" in output and "--resume" in output
+    assert status == 1 and "1 answers are not judged" in output and "filtered" in output and "--resume" in output
     about = json.loads((tmp_path / "out" / "scores_dictionary.json").read_text())["about"]
     assert about["judge_failures"] == 1 and about["judge"] == f"gpt-4o-mini (structured; our words; {server.url})"
     assert about["judge_cost"]["dollars_of_kept_judgements"] == pytest.approx(2 * 0.000156)

@@ -207,6 +207,9 @@ def test_judges_hold_no_key(server: HTTPServer, logged: io.StringIO, tmp_path: P
         refuse(server, status)
         assert judge.judge(item).failed
         holds_no_secret(judge.judge(item).reason)
+    judge = OpenAIJudge(
+        "m", base_url=with_password(server), cache=tmp_path, first_pause=0.0
+    )  # the other gave the server up
     server.clear()
     choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": '{"accuracy": true}'}}
     server.expect_request(PATH).respond_with_json(
