@@ -198,6 +198,8 @@ class Turn(_Model):
     source: AnswerSource
     pages: tuple[str, ...] = ()
     hops: Annotated[int, Field(ge=0, le=6)] = 1
+    general_knowledge: bool = False
+    """Whether models may know the answer, which the set does not hold."""
 
     @property
     def answerable(self) -> bool:

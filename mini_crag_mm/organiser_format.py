@@ -136,7 +136,8 @@ def collect_turn_facts(
         "entity": turn.entity,
         "source": turn.source,
         "hops": turn.hops,
-        "answerable": turn.answerable,
+        # An answer of general knowledge says nothing of how a question is met that cannot be answered.
+        "answerable": None if turn.general_knowledge else turn.answerable,
         "pages": list(turn.pages),
         "image_quality": label_image_quality(scene, layout, turn.entity),
         "boxes": [thing["box"] for thing in things],

@@ -246,6 +246,8 @@ def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Find
             if any(normalise(form) != normalise(turn.answer) for form in turn.accept):
                 yield Finding(f"{where}: nothing answers it, so it accepts nothing, not {list(turn.accept)}")
             continue
+        if turn.general_knowledge:
+            yield Finding(f"{where}: general_knowledge is for a question that nothing in the set answers")
         if turn.source == "nowhere":
             yield Finding(f"{where}: source is nowhere, but the answer is {turn.answer!r}")
         if not turn.accept:

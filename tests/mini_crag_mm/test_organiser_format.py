@@ -13,7 +13,7 @@ import pytest
 from agents.search.pages.web_cache import cache_name
 from mini_crag_mm import organiser_format
 from mini_crag_mm.content_models import Content, load_content
-from mini_crag_mm.loader import SetPaths
+from mini_crag_mm.loader import SetPaths, read_layout
 from mini_crag_mm.organiser_format import (
     REVISIONS,
     BuiltDatasets,
@@ -22,6 +22,7 @@ from mini_crag_mm.organiser_format import (
     Task,
     build_datasets,
     classify_photo,
+    collect_turn_facts,
     label_image_quality,
     make_interaction_id,
     make_scene_url,
@@ -126,7 +127,17 @@ def test_facts_and_accept_forms_by_interaction(datasets: BuiltDatasets) -> None:
     assert len(fact["cosines"]) == 1 and fact["cosines"][0] < 1
     nothing = facts[make_interaction_id("t_m001#1")]
     assert (nothing["same_photo"], nothing["in_graph"], nothing["photo_group"]) == (None, None, "no-entity")
-    assert not facts[make_interaction_id("t_q003")]["answerable"]
+    assert facts[make_interaction_id("t_q003")]["answerable"] is False
+
+
+def test_what_general_knowledge_answers_is_neither_answerable_nor_unanswerable(
+    built: SetPaths, tiny_content: Content
+) -> None:
+    question = tiny_content.questions["t_q003"].model_copy(update={"general_knowledge": True})
+    scene = tiny_content.scenes[question.scene]
+    assert (
+        collect_turn_facts("t_q003", question, scene, read_layout(built.layout)[scene.id], None)["answerable"] is None
+    )
 
 
 @pytest.mark.parametrize(
