@@ -75,7 +75,7 @@ class AnswerText:
         self.denies_first = next((clause.denied for clause in self.clauses if tokenise_content(clause.text)), False)
 
     def affirms(self, key: Sequence[str], denied: bool = False) -> bool:
-        """Return whether the text affirms the key words in a row, or in any order from four words on.
+        """Return whether the text affirms the key words in a row, or from four words on in their order, with others between.
 
         Args:
             key: Key words, stemmed.
@@ -86,7 +86,8 @@ class AnswerText:
         text = " ".join(clause.text for clause in (self.clauses if denied else self.affirmed))
         words = tokenise_content(text) if any(map(tokenise_content, key)) else tokenise(text)
         if len(key) >= 4:
-            return all(any(_is_alike(word, key_word) for word in words) for key_word in key)
+            following = iter(words)
+            return all(any(_is_alike(word, key_word) for word in following) for key_word in key)
         runs = zip(*(words[start:] for start in range(len(key))), strict=False)
         return any(all(map(_is_alike, run, key)) for run in runs)
 

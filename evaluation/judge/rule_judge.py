@@ -7,8 +7,10 @@
    agree by value across units (see ``quantities``); a form that is a list needs all of its items, in any order.
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
-5. A right part does not save an answer that contradicts it: another figure of the same kind, the opposite comparative ("younger" for
-   "older"), another name after yes or no, or another candidate beside the right one ("a lion, a tiger or a bear", "a lion and a wolf").
+5. A right part does not save an answer that contradicts it: another figure of the same kind (where a figure is asked for, or none
+   agrees), the opposite comparative ("younger" for "older"), the other side ("on the left"), two figures or names that have changed
+   places, another name after yes or no, another candidate before the right one where one is chosen, or beside it ("a lion, a tiger or
+   a bear", "a lion and a wolf").
 
 It knows no facts and no synonyms beyond the accept forms, so it errs on the strict side.
 """
@@ -16,8 +18,9 @@ It knows no facts and no synonyms beyond the accept forms, so it errs on the str
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
+from itertools import combinations
 
 from evaluation.judge.answer_text import AnswerText
 from evaluation.judge.plain_text import tokenise, tokenise_content
@@ -33,7 +36,7 @@ MAX_CANDIDATE = 3
 _YES = re.compile(r"(?:yes|yeah|yep|correct|indeed|true|right|that is (?:right|correct|true))\b")
 _NO = re.compile(r"(?:no|nope|not really|incorrect|false|not at all|that is (?:wrong|incorrect|false|not true))\b")
 _YES_OR_NO_QUESTION = re.compile(
-    r"(?:and |so |but )?(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would)\b(?!.* or )"
+    r"(?:and |so |but )?(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)\b(?!.* or )"
 )
 _NUMERIC_QUESTION = re.compile(
     r"\bhow (?:many|much|tall|high|old|long|far|fast|heavy|big|large|wide|deep|hot|cold|often|early|late|soon)\b|^(?:and )?when\b"
@@ -45,6 +48,7 @@ _IDENTITY_QUESTION = re.compile(
     r"|\bwhat (?:kind|type|breed|species|sort|animal|bird|building|plant|car|make|model|brand|dish|instrument|monument)\b"
 )
 _WHICH_QUESTION = re.compile(r"(?:and )?(?:which|identify|who is|what (?:is|are) th(?:is|at|ese|ose))\b")
+_SIDE = re.compile(r"([a-z]+),? (?:on|at|to) the (left|right)\b|\bthe (left|right)(?:-hand)? (?!thing\b)([a-z]+)")
 _POINTING = re.compile(r"\b(?:this|that|it|its|these|those|he|she|they|his|her|their)\b")
 _SUBJECT = re.compile(r"(?:the )?.+? (?:was|were|is|are|has|have|had|can) (.+)$")
 _LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
@@ -82,11 +86,11 @@ class RuleJudge:
         case = _Case(item)
         if case.response.bare[0] and case.response.bare in [text.bare for text in case.right]:
             return Verdict(True, _SAME_WORDS)
-        if _YES_OR_NO_QUESTION.match(case.query.plain) and (verdict := case.decide_yes_or_no()):
+        if case.asks_yes_or_no and (verdict := case.decide_yes_or_no()):
             return verdict
         right, reason, key = case.match_accept_forms() if case.accept else case.match_truth()
         against = (
-            (case.find_other_figure() or case.find_other_candidate(key) or case.find_opposite(case.known_words))
+            (case.find_contradiction(case.known_words) or case.find_other_candidate(key) or case.find_other_choice())
             if right
             else ""
         )
@@ -104,10 +108,20 @@ class _Case:
     def __init__(self, item: JudgeItem) -> None:
         self.query, self.truth, self.response = map(AnswerText, (item.query, item.ground_truth, item.response))
         self.accept = [AnswerText(form) for form in item.accept if form.strip()]
+        for form in self.accept:  # "29" of "29 euros" is no number of dollars
+            form.quantities = [
+                next((one for one in self.truth.quantities if not bare.unit and one.value == bare.value), bare)
+                for bare in form.quantities
+            ]
         self.right = (self.truth, *self.accept)
         self.allowed = [quantity for text in (*self.right, self.query) for quantity in text.quantities]
         self.known_words = self.query.words.union(*(text.words for text in self.right))
         self.is_list = len(_LIST.split(self.truth.plain)) >= 3
+        self.asks_yes_or_no = bool(_YES_OR_NO_QUESTION.match(self.query.plain.rpartition(". ")[2]))
+        has_figures = any(text.quantities for text in self.accept or [self.truth])
+        self.asks_for_figure = bool(_NUMERIC_QUESTION.search(self.query.plain)) or (
+            has_figures and not self.asks_yes_or_no
+        )
         self.asks_for_identity = bool(_IDENTITY_QUESTION.search(self.query.plain))
 
     def decide_yes_or_no(self) -> Verdict | None:
@@ -131,9 +145,9 @@ class _Case:
             polarity = not (self.response.denies_first or self.find_opposite(self.query.words))
         if polarity != expected:
             return Verdict(False, "the wrong one of yes and no")
-        named, right = (_names(text) - self.query.words for text in (self.response, self.truth))
-        against = self.find_other_figure() or (
-            "names another" if named and right and not named & self.known_words else ""
+        named, right = (_names(text) & text.words - self.query.words for text in (self.response, self.truth))
+        against = self.find_contradiction(self.query.words if expected else frozenset()) or (
+            "names another" if named and right and not named & right else ""
         )
         return Verdict(not against, against or "yes or no as in the ground truth")
 
@@ -186,17 +200,29 @@ class _Case:
         matches = [one for one in figures if one.value in bare or agrees_with_any(one, quantities)]
         return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in matches) for one in figures)
 
+    def find_contradiction(self, known_words: frozenset[str]) -> str:
+        """Return why the answer contradicts the ground truth or, by an opposite comparative, words that are known; "" if it does not."""
+        return (
+            self.find_other_figure()
+            or self.find_other_side()
+            or self.find_exchange()
+            or self.find_opposite(known_words)
+        )
+
     def find_other_figure(self) -> str:
         """Return the reason if a figure of the right one's kind disagrees with it, else "".
 
-        A clause that states another fact is no contradiction.
+        A clause that states another fact is no contradiction. Nor is a further figure of a kind of which one agrees, unless the question
+        asks for a figure.
         """
-        kinds = {quantity.dimension for text in self.right for quantity in text.quantities}
+        references = [quantity for text in self.right for quantity in text.quantities]
+        agreeing = {one.dimension for one in self.response.quantities if agrees_with_any(one, references)}
+        kinds = {quantity.dimension for quantity in references} - (set() if self.asks_for_figure else agreeing)
         nouns = {"", *(quantity.noun for quantity in self.allowed), *self.query.content}
         bounds = {"", *(quantity.bound for quantity in self.allowed)}
         beside = [c for c in self.response.clauses if any(agrees_with_any(q, self.allowed) for q in c.quantities)]
         known_words = self.response.figure_words.union(
-            self.query.content, *(tokenise_content(clause.text) for clause in beside)
+            self.known_words, *(tokenise_content(clause.text) for clause in beside)
         )
         for clause in self.response.affirmed:
             if beside and clause not in beside and len(set(tokenise_content(clause.text)) - known_words) >= 2:
@@ -209,6 +235,9 @@ class _Case:
                     and not other_thing
                     and not bound
                     and not agrees_with_any(figure, self.allowed)
+                    and not any(
+                        one.value == figure.value and (not one.unit) ^ (not figure.unit) for one in self.allowed
+                    )
                 ):
                     return f"contradicting figure {figure.text}"
         return ""
@@ -236,6 +265,40 @@ class _Case:
                         return f"another candidate: {' '.join(item)}"
         return ""
 
+    def find_other_choice(self) -> str:
+        """Return the reason if the answer to a choice names another candidate of the ground truth before the right one, else ""."""
+        if not self.asks_for_identity:
+            return ""
+        names = _names(self.truth) - self.query.words
+        others = names.difference(*(text.words for text in self.accept or self.right))
+        affirmed = tokenise_content(" ".join(clause.text for clause in self.response.affirmed))
+        first, stated = (
+            next((word for word in words if word in names), "") for words in (self.truth.content, affirmed)
+        )
+        return f"names another first: {stated}" if first not in others and stated in others else ""
+
+    def find_other_side(self) -> str:
+        """Return the reason if a thing is on the left in the answer and on the right in question and ground truth, or vice versa."""
+        known, stated = _find_sides(f"{self.query.plain} {self.truth.plain}"), _find_sides(self.response.plain)
+        moved = (
+            word
+            for word in stated
+            if len(known.get(word, ())) == len(stated[word]) == 1 and stated[word] != known[word]
+        )
+        return next((f"the other side: {word}" for word in moved), "")
+
+    def find_exchange(self) -> str:
+        """Return the reason if two figures or two names of the ground truth have changed places in the answer, else ""."""
+        shared = self.truth.words & self.response.words
+        for values in (self.truth.figure_words, _names(self.truth)):
+            truth, stated = (
+                _words_before(values & shared, text.content, shared) for text in (self.truth, self.response)
+            )
+            for one, two in combinations(sorted(truth.keys() & stated.keys()), 2):
+                if truth[one] != truth[two] and (truth[one], truth[two]) == (stated[two], stated[one]):
+                    return f"exchanged: {one} and {two}"
+        return ""
+
     def find_opposite(self, known_words: frozenset[str]) -> str:
         """Return the reason if the answer has the opposite of a known comparative in its place, else ""."""
         words = self.response.words
@@ -250,6 +313,26 @@ def _polarity(text: AnswerText) -> bool | None:
 
 def _names(text: AnswerText) -> set[str]:
     return {word for name in text.names for word in name} - {"de", "la", "du"}
+
+
+def _words_before(values: Set[str], words: Sequence[str], shared: Set[str]) -> dict[str, str]:
+    """Return, for each value in ``words``, the last shared word before it that is no value."""
+    before, last = {}, ""
+    for word in words:
+        if word in values:
+            before[word] = last
+        elif word in shared:
+            last = word
+    return before
+
+
+def _find_sides(text: str) -> dict[str, set[str]]:
+    """Return the sides, left and right, of each thing in a text ("the left coin", "the bird on the right")."""
+    sides: dict[str, set[str]] = {}
+    for before, side, side_before, after in _SIDE.findall(text):
+        for word in tokenise_content(before or after):
+            sides.setdefault(word, set()).add(side or side_before)
+    return sides
 
 
 def _candidate_words(text: str, side: int) -> list[str]:

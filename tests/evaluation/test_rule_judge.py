@@ -22,7 +22,57 @@ ONE_COLOUR = ("What colour is the door?", "The door is red.")
 COLOUR = ("What colours does the flag have?", "The flag is red and white.")
 IDK = ("What does it cost today?", "I don't know")
 
+VEHICLES = (
+    "Which of these two entered service first?",
+    "The Bradley on the left entered service in 1981; the Stryker on the right followed in 2002.",
+    ("Bradley", "the left one"),
+)
+LEOPARD = ("Is that more than a leopard?", "Yes, a leopard weighs only up to 72 kg.", ("yes",))
+CAPITAL = (
+    "What is the capital of its country?",
+    "It is the animal of Botswana, whose capital is Gaborone.",
+    ("Gaborone",),
+)
+
 WITH_ACCEPT = [
+    # a bare figure has the unit of the ground truth, or may lack it
+    ("What does a ticket cost?", "It costs 14.50 EUR.", ("14.50",), "A ticket costs $14.50.", False),
+    ("What does a ticket cost?", "It costs 14.50 EUR.", ("14.50",), "14.50", True),
+    ("Which turns longer?", "Venus turns 243 days, Mercury 59 days.", ("Venus",), "Venus: 243 days against 59.", True),
+    (
+        "What would it weigh?",
+        "At 0.38 of the gravity, 19 kg.",
+        ("19 kg",),
+        "With 0.38 g it would weigh 19 kilos.",
+        True,
+    ),
+    # further figures beside one that agrees, unless the question asks for a figure
+    (*LEOPARD, "Yes, a jaguar of up to 158 kg weighs more than a leopard of 31-72 kg.", True),
+    (*LEOPARD, "Yes, it weighs more: a leopard weighs up to 85 kg.", False),
+    (*LEOPARD, "Yes, a jaguar of up to 158 kg weighs less than a leopard of 31-72 kg.", False),
+    (
+        "She came in 1880. Was it here?",
+        "Yes, from 1855 to 1890.",
+        ("yes",),
+        "Yes, from 1855 until another opened in 1892.",
+        True,
+    ),
+    ("How old can it get?", "It lives 10 years.", ("10 years",), "It lives 10 years or 30 years.", False),
+    # sides, places and the first of several
+    (*VEHICLES, "The Bradley on the left, before the Stryker on the right.", True),
+    (*VEHICLES, "The left one, a Bradley (1981), was before the Stryker on the right (2002).", True),
+    (*VEHICLES, "The Bradley on the right, before the Stryker on the left.", False),
+    (*VEHICLES, "The left vehicle, the Stryker, entered service before the Bradley.", False),
+    (*CAPITAL, "The animal of Botswana, so the capital is Gaborone.", True),
+    (*CAPITAL, "The animal of Gaborone, so the capital is Botswana.", False),
+    ("May I bring my dog?", "No, dogs may not come in.", ("no", "may not"), "Yes, dogs may not come in.", False),
+    (
+        "What happens?",
+        "A large male changes sex.",
+        ("a large male changes sex",),
+        "A large female changes to the male sex.",
+        False,
+    ),
     # figures and units
     ("What is the total?", "The total is 4.80.", ("4.80",), "The total on this receipt is $4.80.", True),
     ("What is the total?", "The total is 4.80.", ("4.80",), "The total on this receipt is $4.90.", False),
