@@ -4,8 +4,8 @@
 
 A search returns a snippet of a page. The evaluator keeps the page itself in a folder: HTML, in a file named by the SHA-256 of the URL. Some
 pages are missing there. ``mini_crag_mm.prepare`` writes such a folder. The sources of this set are short: the snippet of almost every page
-is all that its author wrote. So a full page joins that text with Wikipedia summaries, as an article joins sections. It takes the summaries
-of the titles that the text mentions, then of those that these mention. No sentence is written for it.
+is all that its author wrote. So a full page joins that text with Wikipedia summaries. It takes those of the titles that the text mentions,
+then of those that these mention. Each is a section under its own title, which chunks of the page carry. No sentence is written for it.
 """
 
 from __future__ import annotations

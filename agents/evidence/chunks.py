@@ -21,6 +21,10 @@ _PROBE = 120  # characters by which a part is looked for in its page
 _MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
 _MAX_BREADCRUMB = 200  # characters
+_HEADING = re.compile(
+    r"^#{1,6} +(\S.{0,119})$(?=\s*\S)", re.MULTILINE
+)  # one without text below it stays in the text above
+_MAX_HEADING = 120  # characters of the headings above a section
 _HEADING_WORDS = 4  # a chunk of no more words is a heading: it says nothing by itself, and every reranker likes it
 Cut = Callable[[str], Sequence[str]]  # how a text becomes chunks
 
@@ -106,13 +110,14 @@ def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
 
 
-def chunk_page(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evidence]:
+def chunk_page(hit: WebHit, cut: Cut, title: str | None = None, *, sections: bool = True) -> Iterator[Evidence]:
     """Cut a page into chunks: the full text around the part found if it was read, else that part alone.
 
     Args:
         hit: The page as the search found it, made safe.
         cut: Function that cuts a text into chunks.
         title: Replaces the page's name.
+        sections: Cut each section by itself; its heading becomes a part of the title of its chunks.
 
     Returns:
         The chunks in the order of the page. Chunks that contain nothing of the part found have ``beside`` set.
@@ -122,11 +127,14 @@ def chunk_page(hit: WebHit, cut: Cut, title: str | None = None) -> Iterator[Evid
     name = hit.page_name if title is None else title
     for window in windows:
         end = 0
-        for text in cut(window.text):
-            start = max(end, window.text.find(text, end))
-            end = start + len(text)
-            beside = start >= window.end or end <= window.start
-            yield Evidence(text, "web", name, hit.page_url, hit.score, beside=beside)
+        parts = _split_sections(window, name) if sections else [("", window.text)]
+        for heading, part in parts:
+            titled = f"{name}: {heading}" if heading else name
+            for text in cut(part):
+                start = max(end, window.text.find(text, end))
+                end = start + len(text)
+                beside = start >= window.end or end <= window.start
+                yield Evidence(text, "web", titled, hit.page_url, hit.score, beside=beside)
 
 
 def format_breadcrumb(url: str) -> str:
@@ -145,11 +153,15 @@ def format_breadcrumb(url: str) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a page, and where the part found stands in it: from ``start`` to before ``end``."""
+    """A part of a page, and where the part found stands in it: from ``start`` to before ``end``.
+
+    ``heading`` is that of the section in which the text begins.
+    """
 
     text: str
     start: int
     end: int
+    heading: str = ""
 
 
 def find_windows(page: str, part: str, characters: int) -> tuple[Window, ...]:
@@ -165,18 +177,41 @@ def find_windows(page: str, part: str, characters: int) -> tuple[Window, ...]:
         return tuple(window for window in windows if window.text)
     before = max(0, characters - len(part)) // 2
     start = max(0, min(at - before, len(page) - characters))
-    return (Window(page[start : max(start + characters, at + len(part))], at - start, at - start + len(part)),)
+    text = page[start : max(start + characters, at + len(part))]
+    above = _HEADING.findall(page[: start + 1])
+    return (Window(text, at - start, at - start + len(part), neutral(above[-1]) if above else ""),)
+
+
+def _split_sections(window: Window, name: str) -> Iterator[tuple[str, str]]:
+    """Yield the sections of a window of a page: the headings above a text, and the text.
+
+    Headings that follow each other are joined. One that is in the page's name is left out.
+    """
+    headings, at = [window.heading], 0
+    for match in _HEADING.finditer(window.text):
+        body, own = window.text[at : match.start()], neutral(match[1].strip())
+        if at > 0 and not body.strip() and sum(map(len, headings)) + len(own) < _MAX_HEADING:
+            headings.append(own)
+        else:
+            yield _join_headings(headings, name), body if body.strip() or at == 0 else headings[-1]
+            headings = [own]
+        at = match.end()
+    yield _join_headings(headings, name), window.text[at:]
+
+
+def _join_headings(headings: Sequence[str], name: str) -> str:
+    return ": ".join(heading for heading in headings if heading.casefold() not in name.casefold())
 
 
 def _find_place(page: str, part: str) -> int:
-    """Return where a page contains the beginning of the part found, regardless of white space; -1 if it does not."""
+    """Return where a page contains the beginning of the part found, regardless of white space and marks of headings; -1 if not."""
     if not part:
         return -1
     at = page.find(part[:_PROBE])
     words = part[:_PROBE].split()
     if at >= 0 or len(words) < _MIN_WORDS:
         return at
-    match = re.search(r"\s+".join(map(re.escape, words[:-1])), page)  # the last word may be cut
+    match = re.search(r"\s+(?:#+\s+)?".join(map(re.escape, words[:-1])), page)  # the last word may be cut
     return match.start() if match else -1
 
 

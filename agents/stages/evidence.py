@@ -1,9 +1,10 @@
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
 from agents.evidence.chunks import (
     ChunkOptions,
+    Cut,
     chunk_attributes,
     chunk_page,
     deduplicate,
@@ -14,7 +15,7 @@ from agents.evidence.chunks import (
 )
 from agents.search.hits import WebHit
 from agents.stage import Context, Cosine, Stage, StageOptions
-from agents.turn import Turn
+from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
 
@@ -53,11 +54,12 @@ class EvidenceStage(Stage):
         for turn in turns:
             named = list_entities(turn, options.k_entities * context.widen, options.min_score)
             attribute_chunks = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
-            page_chunks = [chunk for hit in turn.web_hits for chunk in chunk_page(hit, cut, self._title(hit))]
+            page_chunks = [chunk for hit in turn.web_hits for chunk in self._chunk_page(hit, cut)]
             ordered = deduplicate([*attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
-    def _title(self, hit: WebHit) -> str:
+    def _chunk_page(self, hit: WebHit, cut: Cut) -> Iterator[Evidence]:
         crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
-        return ": ".join(filter(None, (crumbs, hit.page_name)))
+        title = ": ".join(filter(None, (crumbs, hit.page_name)))
+        return chunk_page(hit, cut, title, sections=self.options.chunking != "whole")

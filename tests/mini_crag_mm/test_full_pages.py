@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from agents.evidence.chunks import ChunkOptions, chunk_page, make_cutter
 from agents.search import index_sources
+from agents.search.hits import WebHit
 from agents.search.pages import web_cache
 from agents.search.pages.page_text import main_content
 from agents.settings.presets import settings_from
@@ -51,6 +53,15 @@ def test_a_page_has_its_text_and_the_summaries_that_it_mentions() -> None:
         assert title in text and all(line in text for line in summary.splitlines())
     assert page == maker().make(TOWER)
     assert "Privacy" in page and "Privacy" not in text, "a reader has to tell content from what surrounds it"
+
+
+def test_every_passage_stands_under_the_title_that_it_belongs_to() -> None:
+    page = WebHit("u", 0.5, "Eiffel Tower", "", "u", page_text=main_content(maker().make(TOWER)))
+    titles = {chunk.text.strip(): chunk.title for chunk in chunk_page(page, make_cutter(ChunkOptions()))}
+    assert titles == {
+        summary: "Eiffel Tower" if title == "Eiffel Tower" else f"Eiffel Tower: {title}"
+        for title, summary in SUMMARIES.items()
+    }
 
 
 @pytest.mark.parametrize(

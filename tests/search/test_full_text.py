@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.chunks import ChunkOptions, find_windows, make_cutter
+from agents.evidence.chunks import PAGE_CHARACTERS, ChunkOptions, chunk_page, find_windows, make_cutter
 from agents.search.hits import Entity, WebHit
 from agents.search.pages.web_cache import PageCache
 from agents.search.retrieved import safe_full_text, safe_page
@@ -116,6 +116,49 @@ def test_a_heading_is_no_chunk_of_its_own() -> None:
     assert cut(f"Mars\n\n{body}\n\nMoons\n\n{body}") == [f"Mars\n\n{body}", f"Moons\n\n{body}"]
     assert cut(f"{body}\n\nSee also") == [f"{body}\n\nSee also"]
     assert cut("Mars") == ["Mars"] and cut(" \n ") == [] and cut("") == []
+
+
+def chunk_text(text: str, found: str = "", name: str = "The tower") -> list[tuple[str, str]]:
+    hit = WebHit("u_chunk_0", 0.5, name, found, "u", page_text=text)
+    return [(chunk.title, chunk.text.strip()) for chunk in chunk_page(hit, make_cutter(ChunkOptions()))]
+
+
+def test_a_chunk_has_the_heading_of_its_section_in_its_title() -> None:
+    page = (
+        "# The tower\nIt is old.\n## Paint\nIt takes 60 tonnes.\n## Visits\n### Prices\nA ticket is 4.50.\n## See also"
+    )
+    assert chunk_text(page) == [
+        ("The tower", "It is old."),
+        ("The tower: Paint", "It takes 60 tonnes."),
+        ("The tower: Visits: Prices", "A ticket is 4.50.\n## See also"),
+    ]
+
+
+def test_the_heading_of_a_section_is_known_where_only_a_part_of_it_is_read() -> None:
+    found = "What was searched for is here."
+    far = "It goes on and on. " * PAGE_CHARACTERS
+    [(title, _), *_] = chunk_text(f"## Paint\n{far}{found}{far}", found)
+    assert title == "The tower: Paint"
+
+
+def test_a_text_of_headings_alone_loses_none() -> None:
+    headings = [f"Exhibit {number} with a long name" for number in range(12)]
+    read = chunk_text("\n".join(f"## {heading}" for heading in headings))
+    assert all(any(heading in f"{title} {text}" for title, text in read) for heading in headings)
+    assert max(len(title) for title, _ in read) < 150
+
+
+def test_what_was_found_is_found_across_the_mark_of_a_heading() -> None:
+    [window] = find_windows(
+        "Before.\n## Paint and rust\nIt takes 60 tonnes.", "Before. Paint and rust It takes 60 tonnes.", 90
+    )
+    assert window.start == 0 and window.end > 40
+
+
+def test_a_page_that_is_one_chunk_is_not_cut_at_its_headings(tmp_path: Path) -> None:
+    sample_turn = turn("a", web_hits=(WebHit("u", 0.5, "t", "", "u", page_text="One.\n## Two\nThree."),))
+    run(EvidenceStage, [sample_turn], context(settings(evidence={"chunking": "whole"})))
+    assert [(chunk.title, chunk.text) for chunk in sample_turn.evidence] == [("t", "One.\n## Two\nThree.")]
 
 
 @given(st.text("ab. \n", max_size=1500))

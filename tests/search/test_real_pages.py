@@ -73,6 +73,13 @@ def test_real_pages_give_their_article_and_no_menu(name: str, article_text: str,
     assert menu_text not in text
 
 
+def test_headings_are_marked() -> None:
+    text = "This is what the section says, at some length, so that it is taken for content. " * 4
+    page = f"<article><h1>Tower</h1><p>{text}</p><h2 class='a'>\n <a href='/x'>Paint</a></h2><p>{text}</p><h3></h3><p>End.</p></article>"
+    lines = main_content(f"<html><body>{page}</body></html>").split("\n")
+    assert [line for line in lines if line.startswith("#")] == ["# Tower", "## Paint"]
+
+
 def test_a_page_of_scripts_has_no_text_and_a_short_page_has_its_own() -> None:
     assert main_content(APP) == ""
     assert main_content("<p>It weighs 60 tonnes.</p>") == "It weighs 60 tonnes."

@@ -1,6 +1,7 @@
 """The text of a whole web page: its main content, without the menus, footers and scripts around it."""
 
 import logging
+import re
 
 import trafilatura
 
@@ -12,11 +13,15 @@ MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answ
 _MIN_CHARACTERS = 200
 """Where less than this of a page is taken for content, all that a reader sees of it is kept: a list, a form, a single line."""
 
+_HEADING = re.compile(r"(<h([1-6])\b[^<>]{0,300}>)\s*(?!</h)", re.IGNORECASE)
+
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of every page without content
 
 
 def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     """Extract the main content of an HTML page by trafilatura, with recall favoured and tables kept.
+
+    Headings are marked as in Markdown, so that a chunk can be given under the heading of its section.
 
     Returns:
         All that a reader sees if that finds too little; "" for a page that shows nothing without its scripts; other text as it is.
@@ -27,9 +32,15 @@ def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     # Trafilatura looks at some of the attributes that hide an element.
     visible_page = without_hidden(page)
     content = (
-        trafilatura.extract(visible_page, favor_recall=True, include_tables=True, include_comments=False, fast=True)
+        trafilatura.extract(
+            _mark_headings(visible_page), favor_recall=True, include_tables=True, include_comments=False, fast=True
+        )
         or ""
     )
     if len(content) < _MIN_CHARACTERS:
         content = visible_text(page).strip()
     return content[:characters]
+
+
+def _mark_headings(page: str) -> str:
+    return _HEADING.sub(lambda tag: f"{tag[1]}{'#' * int(tag[2])} ", page)
