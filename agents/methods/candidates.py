@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from agents.methods.knowledge_conflict import get_given_words, is_same_answer
+from agents.methods.knowledge_conflict import find_claim, find_negations, get_given_words, is_same_answer
+from agents.methods.source_votes import is_supported_by
 from agents.methods.token_probabilities import summarise_probabilities
-from agents.texts.orders import answer_keywords
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, Draft, Turn
 
@@ -33,12 +33,14 @@ def trusts_draft(turn: Turn) -> bool:
 
 
 def agrees_with_draft(turn: Turn, draft: str, answer: str) -> bool:
-    """Return whether an answer agrees with a draft: in words, or in the names and numbers that both add to the question.
+    """Return whether an answer agrees with a draft: in words, or because it holds every name and number of the draft.
 
-    The names of the things shown are no claim of either, unless the words agree: "330 metres" and "The Eiffel Tower is 330 m high".
+    Both have to say the same yes or no, and to negate alike. The names of the things shown are no claim, unless the words agree: "330
+    metres" and "The Eiffel Tower is 330 m high".
     """
     if is_same_answer(draft, answer, turn.question):
         return True
+    if find_claim(draft) not in (None, find_claim(answer)) or find_negations(draft) != find_negations(answer):
+        return False
     given = " ".join((get_given_words(turn.question), *turn.names_shown(), *(turn.look.names if turn.look else ())))
-    one, other = (answer_keywords(text, given) for text in (draft, answer))
-    return bool(one) and one == other
+    return is_supported_by(draft, given, (answer,))

@@ -102,6 +102,17 @@ def is_same_answer(first: str, second: str, question: str = "") -> bool:
     )
 
 
+def find_claim(answer: str) -> str | None:
+    """Return the yes or no that an answer begins with, in lower case; None without one."""
+    claim = YES_OR_NO.match(answer)
+    return claim["claim"].lower() if claim else None
+
+
+def find_negations(answer: str) -> frozenset[str]:
+    """Return the words of an answer, after its yes or no, that negate it or leave it open."""
+    return _TURNS.intersection(_split_without_claim(answer))
+
+
 def _split_without_claim(answer: str) -> tuple[str, ...]:
     """Split an answer into words, without a yes or no before other words."""
     claim = YES_OR_NO.match(answer)

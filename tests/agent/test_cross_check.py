@@ -48,6 +48,22 @@ def test_another_figure_or_the_name_alone_is_no_agreement(draft: str) -> None:
     assert check([make_turn("The tower is 330 m high.", draft)]).batches == [1]
 
 
+@pytest.mark.parametrize(
+    ("draft", "answer", "agrees"),
+    [
+        ("Peasmarsh", "Maria Ann Smith was born in the village of Peasmarsh, Sussex.", True),
+        ("22 March", "The eggs should hatch on 22 March.", True),
+        ("Yes", "Yes, it weighs 395 g.", True),
+        ("Yes, 395 g", "No, at 395 g it is too light.", False),
+        ("410 g", "It is not 410 g but 395 g.", False),
+        ("Paris or London", "Paris", False),
+        ("0.25 dollars", "It costs 25 dollars.", False),
+    ],
+)
+def test_a_draft_whose_names_and_numbers_the_answer_holds_agrees(draft: str, answer: str, agrees: bool) -> None:
+    assert (check([make_turn(answer, draft)]).batches == []) is agrees
+
+
 def test_one_call_shows_both_where_they_differ_and_not_as_the_models_own_turn() -> None:
     differing = [make_turn("It is 330 m high.", "300 m"), make_turn("It is 331 m high.", "301 m")]
     chat = check(differing)
