@@ -374,7 +374,7 @@ class _Stream(StreamingResponse):
     media_type = "text/event-stream"
 
     def __init__(self, events: AsyncIterator[str], ending: _Ending, place: contextlib.ExitStack) -> None:
-        super().__init__(events, headers={"Cache-Control": "no-cache"})
+        super().__init__(events, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
         self._ending, self._place = ending, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -67,6 +67,7 @@ def test_raw_and_streamed_responses(url: str) -> None:
     assert json.loads(raw.content)["crag"]["abstained"] is False
     with client(url).chat.completions.with_streaming_response.create(**QUESTION, stream=True) as streamed:
         assert streamed.headers["content-type"].startswith("text/event-stream")
+        assert streamed.headers["x-accel-buffering"] == "no", "nginx passes events on at once"
         assert [line for line in streamed.iter_lines() if line][-1] == "data: [DONE]"
 
 
