@@ -59,6 +59,16 @@ def rgb_within(image: Image.Image, max_side: int) -> Image.Image:
     return rgb
 
 
+def pad_sides(rgb: Image.Image, min_side: int) -> Image.Image:
+    """Center an RGB image on mid grey whose sides have at least ``min_side`` pixels; a larger image is returned as it is."""
+    size = (max(rgb.width, min_side), max(rgb.height, min_side))
+    if size == rgb.size:
+        return rgb
+    padded = Image.new("RGB", size, GROUND)
+    padded.paste(rgb, ((size[0] - rgb.width) // 2, (size[1] - rgb.height) // 2))
+    return padded
+
+
 def _upright(image: Image.Image) -> Image.Image:
     try:
         # exif_transpose copies even where there is nothing to turn; tens of megapixels make that worth a look first.

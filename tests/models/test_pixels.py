@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from agents.models.picture_files import reduced_rgb
-from agents.models.pixels import GROUND, to_rgb
+from agents.models.pixels import GROUND, pad_sides, to_rgb
 
 MODES = [
     "1",
@@ -117,3 +117,10 @@ def test_a_truncated_file_is_a_value_error() -> None:
 def test_an_image_without_pixels_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="no pixels"):
         to_rgb(Image.new("RGB", (0, 5)))
+
+
+def test_short_sides_are_padded_with_the_picture_in_the_middle() -> None:
+    padded = pad_sides(Image.new("RGB", (100, 4), "red"), 28)
+    assert padded.size == (100, 28) and padded.getpixel((50, 13)) == (255, 0, 0) and padded.getpixel((50, 0)) == GROUND
+    large = Image.new("RGB", (28, 28))
+    assert pad_sides(large, 28) is large
