@@ -18,7 +18,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 FloatArray = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]  # which pixels of an image belong to something, shape (height, width)
 FinishReason = Literal["stop", "length", "abort", "error"]
-ReplyFault = Literal["tokens", "refusal"]
+ReplyFault = Literal["tokens", "refusal", "empty"]
 
 FIRST_TOKEN_ALTERNATIVES = 10  # first tokens of a reply whose probabilities are asked for; most servers allow up to 20
 
@@ -94,7 +94,7 @@ class ChatReply:
     )  # lines of text that an OCR reader found in the first picture
     usage: tuple[int, int] | None = None  # tokens that a server read and wrote for it; None where it does not say
     no_answer: bool = False  # ``error`` since the server was busy, silent or not there, however often it was tried
-    # Kind of an ``error`` that the model itself made: it ended at its limit of tokens before the answer, or declined to answer
+    # Kind of an ``error`` that the model itself made: it ended at its limit of tokens before the answer, declined, or said nothing
     fault: ReplyFault | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:

@@ -15,8 +15,11 @@ from agents.models.base import (
     FinishReason,
     sum_first_token_probs,
 )
-from agents.models.chat.thoughts import reply_start
-from agents.models.pixels import jpeg_data_url
+from agents.models.chat.thoughts import reply_start, without_marks
+from agents.models.pixels import jpeg_data_url, pad_sides
+
+MIN_IMAGE_SIDE = 28
+"""Smallest side in pixels of a picture that is sent: some servers fail on smaller ones, which Qwen's towers cannot cut into patches."""
 
 _BROKEN = ("abort", "error")  # ends of a reply that the server itself gave up
 _CUT = ("length", "max_tokens")
@@ -27,7 +30,10 @@ def message_body(message: ChatMessage) -> dict[str, Any]:
     """Convert a message of ``checked_messages`` to JSON, with its pictures before the text."""
     if not message.images:
         return {"role": message.role, "content": message.content}
-    pictures = [{"type": "image_url", "image_url": {"url": jpeg_data_url(image)}} for image in message.images]
+    pictures = [
+        {"type": "image_url", "image_url": {"url": jpeg_data_url(pad_sides(image, MIN_IMAGE_SIDE))}}
+        for image in message.images
+    ]
     return {"role": message.role, "content": [*pictures, {"type": "text", "text": message.content}]}
 
 
@@ -67,10 +73,12 @@ class StreamedReply:
     request: ChatRequest
     thoughts: int = 0  # tokens that it may have for thoughts, beside those of the reply
     more_tokens: str = "choose a model that does not reason first"  # how it gets more of them
+    empty_error: str = ""  # error of a reply without a word; "" for engines whose empty replies are the model's own
     texts: list[str] = field(default_factory=list)
     tokens: list[_Token] = field(default_factory=list)
     refusal: str = ""  # the words with which the model declines to answer
     thought: bool = False  # whether thoughts came apart from the text
+    called: bool = False  # whether the model calls a tool, although it is offered none
     chunks: int = 0  # pieces of text
     finish: FinishReason | None = None
     error: str | None = None  # why there will be no reply
@@ -82,7 +90,7 @@ class StreamedReply:
         """Forget what came: the request is sent again."""
         self.texts.clear()
         self.tokens.clear()
-        self.refusal, self.thought, self.chunks = "", False, 0
+        self.refusal, self.thought, self.called, self.chunks = "", False, False, 0
         self.finish = self.usage = None
 
     def take(self, choice: Mapping[str, Any]) -> None:
@@ -94,6 +102,7 @@ class StreamedReply:
         self.refusal += delta.get("refusal") or ""
         thoughts = bool(delta.get("reasoning_content") or delta.get("reasoning"))  # the field's name differs by server
         self.thought = self.thought or thoughts
+        self.called = self.called or bool(delta.get("tool_calls") or delta.get("function_call"))
         if text or not thoughts:  # log-probabilities of thoughts are none of the reply
             self.tokens += _read_tokens(choice.get("logprobs"))
         ending = choice.get("finish_reason")
@@ -122,13 +131,16 @@ class StreamedReply:
             return ChatReply("", "error", error=self.error, no_answer=self.no_answer)
         whole = "".join(self.texts)
         start = reply_start(whole)
-        text = whole[start:] if self.request.exact is not None and not start else _cut(whole[start:], self.request.stop)
+        is_exact = self.request.exact is not None and not start
+        text = whole if is_exact else without_marks(_cut(whole[start:].lstrip(), self.request.stop))
         if not text.strip():
             if self.refusal:
                 message = f"the model declines to answer: {self.refusal}"
                 return ChatReply("", "error", error=message, usage=self.usage, fault="refusal")
             if self.finish == "length" and (start or not whole):
                 return ChatReply("", "error", error=self._out_of_tokens(), usage=self.usage, fault="tokens")
+            if self.finish == "stop" and (start or not whole.strip()) and (error := self._explain_silence(start)):
+                return ChatReply("", "error", error=error, usage=self.usage, fault="empty")
         tokens = self._reply_tokens(start) if self.request.logprobs else []
         first = tokens[0].alternatives if tokens else ()
         return ChatReply(
@@ -139,6 +151,13 @@ class StreamedReply:
             usage=self.usage,
             prompt_cut=self.prompt_cut,
         )
+
+    def _explain_silence(self, start: int) -> str:
+        if self.called:
+            return "the model calls a tool in place of an answer: turn off the tools that the server adds"
+        if self.thought or start:
+            return "the reply is thoughts alone: turn thoughts off, or the reasoning parser of the server"
+        return self.empty_error
 
     def _reply_tokens(self, start: int) -> list[_Token]:
         """Return the tokens of the reply, as the engines in this process count them: without the token that ends it."""

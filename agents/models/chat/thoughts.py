@@ -2,15 +2,37 @@
 
 import re
 
-_NAMES = "think|thinking|thought|thoughts|reasoning"
-_OPEN = re.compile(rf"\s*(?:<(?:{_NAMES})>|\[THINK\])", re.IGNORECASE)
-_CLOSE = re.compile(rf"(?:</(?:{_NAMES})>|\[/THINK\])", re.IGNORECASE)
-"""Tags around thoughts. Some chat templates open the tag in the prompt, so that a reply may hold the closing tag alone."""
+_NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
+_OPEN = re.compile(
+    rf"\s*(?:<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel>thought|<\|START_THINKING\|>|"
+    r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)|analysis(?=[A-Z]))",
+    re.IGNORECASE,
+)
+_CLOSE = re.compile(
+    rf"</(?:{_NAMES})>|\[/THINK\]|◁/think▷|<channel\|>|<\|END_THINKING\|>|"
+    r"<\|channel\|>final[^<>]*(?:<\|constrain\|>[^<>]*)?<\|message\|>|assistantfinal(?=\S)",
+    re.IGNORECASE,
+)
+"""Marks around thoughts: tags, and those of Magistral, Kimi, Gemma 4, Command and Harmony (gpt-oss; its marks may be lost on the way).
+
+Some chat templates open the tag in the prompt, so that a reply may hold the closing tag alone."""
+
+_MARK = r"<\|\w+\|?>|<\w+\|>|</?answer>"
+_MARKS = re.compile(_MARK)
+_LEADING_MARKS = re.compile(rf"\s*(?:(?:{_MARK})\s*)+")
+"""Marks of a chat template that are no words of a reply: GLM's boxes and answers, ends of turns."""
 
 
 def reply_start(text: str) -> int:
     """Return where the reply begins behind the thoughts: 0 without thoughts, ``len(text)`` if they never end."""
     ends = [match.end() for match in _CLOSE.finditer(text)]
-    if ends:
-        return ends[-1]
-    return len(text) if _OPEN.match(text) else 0
+    if not ends and _OPEN.match(text):
+        return len(text)
+    start = ends[-1] if ends else 0
+    marks = _LEADING_MARKS.match(text, start)
+    return marks.end() if marks else start
+
+
+def without_marks(text: str) -> str:
+    """Remove the marks of a chat template from a reply."""
+    return _MARKS.sub("", text).strip()
