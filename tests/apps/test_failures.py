@@ -27,7 +27,8 @@ CAUSES = {
     **dict.fromkeys(
         ("no credit", "too long", "blind", "blind, by llama.cpp", "blind, by a router", "blind, in the stream"), "model"
     ),
-    **dict.fromkeys(("thinks on", "thinks in tags", "thinks unseen", "thinks, by a refusal"), "model"),
+    **dict.fromkeys((way for way in FAILURES if way.startswith("thinks")), "model"),
+    **dict.fromkeys(("says nothing", "calls a tool"), "model"),
     **dict.fromkeys(("declines", "filters"), None),
     "hangs": "time",
     "search": "search",

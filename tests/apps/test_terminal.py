@@ -208,7 +208,10 @@ def test_a_server_that_is_not_there_is_told_before_the_question(
     places = ["--preset", "vlm_only", "--profile", "server", "--base-url", url, "--no-web", "--no-images"]
     assert terminal.main([str(tmp_path / "photo.png"), "What?", "--brief", *places]) == 2
     captured = capsys.readouterr()
-    assert f"no model answers at {url}: start the server" in captured.err and "I don't know" not in captured.out
+    assert (
+        f"no model answers at {url}: The connection failed: Connection refused; start" in captured.err
+        and "I don't know" not in captured.out
+    )
 
 
 def test_missing_weights_are_named(

@@ -63,7 +63,10 @@ def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
     there = ("--base-url", httpserver.url_for("/v1"))
     for more, cure in (
         ((), "gpt-4o-mini needs a key: set OPENAI_API_KEY"),
-        (("--base-url", nowhere), f"no model answers at {nowhere}: start the server"),
+        (
+            ("--base-url", nowhere),
+            f"no model answers at {nowhere}: The connection failed: Connection refused; start the server",
+        ),
         (there, "it has: qwen3-vl; choose one with --model-name"),
     ):
         status, output = run(*more)

@@ -51,7 +51,7 @@ SILENT = {
     "page with 200": "answers with a page (text/html) and no reply: name the root of its API with --base-url",
     "cut connection": "ended its reply early",
     "no choices": "ended its reply early or sent none",
-    "bad JSON": "The connection failed (JSONDecodeError)",
+    "bad JSON": "The server's reply cannot be read (JSONDecodeError)",
     "error with 200": "The server sends an error: upstream is down",
     "error in the stream": "The server sends an error: upstream is down",
     "busy in the stream": "The server answers 529: Provider is overloaded",
@@ -109,6 +109,11 @@ def test_what_no_parameter_is_to_blame_for_is_told_at_once(httpserver: HTTPServe
         ("thinks in tags", "tokens", "64 tokens went into thoughts"),
         ("thinks unseen", "tokens", "64 tokens went by without a word, and none is left for the answer"),
         ("thinks, by a refusal", "tokens", "64 tokens went by without a word, and none is left for the answer"),
+        ("thinks alone", "empty", "the reply is thoughts alone: turn thoughts off"),
+        ("thinks alone, in the stream", "empty", "the reply is thoughts alone: turn thoughts off"),
+        ("thinks alone, in tags", "empty", "the reply is thoughts alone: turn thoughts off"),
+        ("says nothing", "empty", "the reply is empty: look at the server's log"),
+        ("calls a tool", "empty", "the model calls a tool in place of an answer: turn off the tools"),
     ],
 )
 def test_a_model_without_an_answer_says_which_kind(httpserver: HTTPServer, way: str, fault: str, message: str) -> None:
@@ -124,18 +129,47 @@ def test_thoughts_have_tokens_of_their_own(httpserver: HTTPServer) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["<think>\nIs it 300? No.\n</think>\n\n330 m", "Is it 300?</think>330 m", "[THINK]x[/THINK]330 m", " 330 m"]
+    "text",
+    [
+        "<think>\nIs it 300? No.\n</think>\n\n330 m",
+        "Is it 300?</think>330 m",
+        "[THINK]x[/THINK]330 m",
+        " 330 m",
+        "◁think▷Is it 300?◁/think▷330 m",
+        "<|channel>thought\nIs it 300?<channel|>330 m<turn|>",
+        "<seed:think>Is it 300?</seed:think>330 m",
+        "<|channel|>analysis<|message|>Is it 300?<|end|><|start|>assistant<|channel|>final<|message|>330 m<|return|>",
+        "<|channel|>final <|constrain|>json<|message|>330 m",
+        "analysisWe ask if it is 300.assistantfinal330 m",
+        "<|START_THINKING|>Is it 300?<|END_THINKING|><|START_RESPONSE|>330 m<|END_RESPONSE|>",
+        "<|begin_of_box|>330 m<|end_of_box|>",
+        "<think>Is it 300?</think><answer>\n<|begin_of_box|>330 m<|end_of_box|></answer>",
+    ],
 )
 def test_thoughts_in_the_text_are_not_read(httpserver: HTTPServer, text: str) -> None:
     serve_chat(httpserver, lambda _: streamed(text))
     assert client(httpserver).chat([ask()])[0].text == "330 m"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["analysis", "Analysis of the photo: 3 < 4 and a<|b", "I think <i>so</i>", "the final answer: a|b", "x <answer"],
+)
+def test_words_that_resemble_marks_stay(httpserver: HTTPServer, text: str) -> None:
+    serve_chat(httpserver, lambda _: streamed(text))
+    assert client(httpserver).chat([ask(stop=("\n",))])[0].text == text
+
+
+def test_a_stop_string_ends_no_reply_at_the_blank_line_behind_its_thoughts(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: streamed("<think>x</think>\n\n330 m\nQ: next"))
+    assert client(httpserver).chat([ask(stop=("\n",))])[0].text == "330 m"
+
+
 def test_log_probabilities_are_those_of_the_reply_and_not_of_its_thoughts(httpserver: HTTPServer) -> None:
     def token(text: str, logprob: float) -> dict[str, Any]:
         return {"token": text, "logprob": logprob, "top_logprobs": [{"token": text, "logprob": logprob}]}
 
-    texts = ["<think>", "no", "</think>", "\n\n", "yes", "."]
+    texts = ["<think>", "no", "</think>", "<|begin_of_box|>", "yes", "."]
     content = [token(text, -0.5 * place) for place, text in enumerate(texts)]
     serve_chat(httpserver, lambda _: whole({"content": "".join(texts)}, logprobs={"content": content}))
     (reply,) = client(httpserver).chat([ask(logprobs=True)])

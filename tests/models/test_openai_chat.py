@@ -137,7 +137,7 @@ def test_images_go_as_small_jpeg_data_urls_before_the_text(httpserver: HTTPServe
     head, data = image["image_url"]["url"].split(",")
     assert head == "data:image/jpeg;base64"
     jpeg = Image.open(io.BytesIO(base64.b64decode(data)))
-    assert (jpeg.format, jpeg.size) == ("JPEG", (64, 16))
+    assert (jpeg.format, jpeg.size) == ("JPEG", (64, 28)), "servers with Qwen's tower fail on smaller sides"
     assert text == {"type": "text", "text": "What?"}
 
 

@@ -187,7 +187,8 @@ def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
     with HTTPServer() as closed_server:
         url = closed_server.url_for("/v1")
     with pytest.raises(
-        ModelError, match=f"no model answers at {url}: start the server, or name another with --base-url"
+        ModelError,
+        match=f"no model answers at {url}: .*Connection refused; start the server; or name another server with --base-url",
     ):
         run_probe(url)
 

@@ -9,6 +9,7 @@ from typing import Any
 from werkzeug import Response
 
 from tests.support.chat_server import streamed
+from tests.support.server_dialects import FORMS, send
 
 Body = Mapping[str, Any]
 
@@ -108,6 +109,14 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
     "thinks on": lambda _: pieces({"reasoning_content": "Let me see."}, {"reasoning": "Hmm"}, finish="length"),
     "thinks in tags": lambda _: pieces({"content": "<think>Let me "}, {"content": "see"}, finish="length"),
     "thinks unseen": lambda _: whole({"content": ""}, finish="length"),
+    "thinks alone": lambda _: whole({"content": None, "reasoning_content": "It is 330 m tall."}),
+    "thinks alone, in the stream": lambda _: pieces({"reasoning": "It is"}, {"reasoning": " 330 m tall."}),
+    "thinks alone, in tags": lambda _: pieces({"content": "<think>It is 330 m tall."}),
+    "says nothing": lambda _: whole({"content": "\n"}),
+    "calls a tool": lambda _: whole(
+        {"tool_calls": [{"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}]},
+        "tool_calls",
+    ),
     "thinks, by a refusal": lambda _: error(
         400, "Could not finish the message because max_tokens or model output limit was reached. Please try again."
     ),
@@ -161,7 +170,9 @@ CONTEXTS: dict[str, str] = {
 """How servers say that a prompt is longer than their context."""
 
 
-def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 0) -> Callable[[Body], Response]:
+def limit_context(
+    way: str, limit: int, characters: float = 4.3, picture: int = 0, form: str = "OpenAI"
+) -> Callable[[Body], Response]:
     """Return a server with a context of so many tokens, of so many characters each, and so many for a picture."""
 
     def answer(body: Body) -> Response:
@@ -170,7 +181,8 @@ def limit_context(way: str, limit: int, characters: float = 4.3, picture: int = 
         reply = body["max_tokens"]
         if prompt + reply <= limit:
             return streamed("yes")
-        return error(400, CONTEXTS[way].format(prompt=prompt, limit=limit, reply=reply, total=prompt + reply))
+        message = CONTEXTS[way].format(prompt=prompt, limit=limit, reply=reply, total=prompt + reply)
+        return send(400, FORMS[form](400, message))
 
     return answer
 

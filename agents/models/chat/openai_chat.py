@@ -6,31 +6,31 @@ event loop does: what still runs is left behind in a thread of its own.
 
 import asyncio
 import contextlib
-import functools
 import json
 import math
 import os
-import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
 import openai
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from agents.base.secrets import remember, scrub
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.models.chat.dialect import SYSTEM, find_dialect
+from agents.models.chat.error_bodies import clean_message
 from agents.models.chat.loop_thread import GRACE_SECONDS, time_limit, within
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.models.chat.server_errors import RefusedError, TransientError, clean_message, translate_error
+from agents.models.chat.server_connection import Address, open_client, parse_address
+from agents.models.chat.server_errors import RefusedError, TransientError, translate_error
 from agents.models.chat.server_prompt import ServerPrompt, read_excess
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 SECONDS_WITHOUT_DEADLINE = 120.0  # nothing waits without a limit, not even where the caller sets none
 BASE_VARIABLE = "OPENAI_BASE_URL"  # which the client reads
+_EMPTY = "the reply is empty: look at the server's log"
 _MORE_TOKENS = "give them more with --reasoning-tokens (now {}), or reasoning_tokens in [models.chat] of the profile"
 
 
@@ -67,14 +67,22 @@ class OpenAIChat:
     @property
     def address(self) -> str:
         """Root of the API, as messages show it."""
-        return scrub(self.base_url or os.environ.get(BASE_VARIABLE) or "the default address")
+        return scrub(self._endpoint.root or "the default address")
+
+    @property
+    def _endpoint(self) -> Address:
+        return parse_address(self.base_url or os.environ.get(BASE_VARIABLE))
 
     @property
     def key(self) -> str:
         """The key; "" if there is none."""
-        key = os.environ.get(self.api_key_env, "")
+        key = os.environ.get(self.api_key_env, "").strip()
         remember(key)
         return key
+
+    def open_client(self, seconds: float) -> openai.AsyncOpenAI:
+        """Open a client of the server whose requests take at most ``seconds``; see ``server_connection.open_client``."""
+        return open_client(self._endpoint, self.key, self.api_key_env, seconds)
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests side by side; see ``ChatModel.chat``.
@@ -83,7 +91,7 @@ class OpenAIChat:
             ModelError: The server refuses the key, the model or the address.
         """
         more = _MORE_TOKENS.format(self.reasoning_tokens)
-        replies = [StreamedReply(request, self.reasoning_tokens, more) for request in requests]
+        replies = [StreamedReply(request, self.reasoning_tokens, more, _EMPTY) for request in requests]
         remaining = _seconds(deadline)
         if replies and remaining > 0:
             with contextlib.suppress(TimeoutError):
@@ -92,17 +100,7 @@ class OpenAIChat:
 
     async def _answer_all(self, replies: Sequence[StreamedReply], deadline: Deadline) -> None:
         gate = asyncio.Semaphore(self.concurrency)
-        try:
-            client = openai.AsyncOpenAI(
-                # Servers without a key still need the header to be there.
-                api_key=self.key or "none",
-                base_url=self.base_url,
-                max_retries=0,
-                http_client=openai.DefaultAsyncHttpxClient(verify=_load_certificates()),
-                timeout=min(max(deadline.left(), 0.001), self.try_seconds),
-            )
-        except (openai.OpenAIError, ValueError, TypeError) as error:
-            raise ModelError(f"Cannot set up a client for {self.address}: {clean_message(error)}") from None
+        client = self.open_client(min(max(deadline.left(), 0.001), self.try_seconds))
         try:
             async with client, asyncio.TaskGroup() as tasks:
                 for streamed in replies:
@@ -135,6 +133,9 @@ class OpenAIChat:
             if isinstance(error, RefusedError) and error.is_of_tokens:
                 streamed.finish = "length"
                 return
+            if isinstance(error, RefusedError) and error.is_filtered:
+                streamed.finish, streamed.refusal = "stop", clean_message(error.body.message)
+                return
             streamed.error = f"{error}{waiting.gave_up}"
             streamed.no_answer = isinstance(error, TransientError)
         except ModelError:  # the server will answer no request at all
@@ -163,7 +164,7 @@ class OpenAIChat:
                 raise TransientError(f"No reply in {self.try_seconds:.0f} s.") from None
             except RefusedError as error:
                 reply = streamed.request.max_tokens + self.reasoning_tokens
-                if error.is_too_long and not exact and prompt.shorten(read_excess(error.message, reply)):
+                if error.is_too_long and not exact and prompt.shorten(read_excess(error.body.message, reply)):
                     streamed.prompt_cut = prompt.cut
                     continue
                 if error.is_of_roles and SYSTEM not in refused and prompt.has_system:
@@ -217,14 +218,10 @@ class OpenAIChat:
             raise TransientError("The server ended its reply early or sent none.")
 
     async def _take_whole(self, raw: Any, streamed: StreamedReply) -> None:
-        response: httpx.Response = raw.http_response
-        await response.aread()
-        completion = json.loads(response.content)
-        if not isinstance(completion, dict):
-            raise TransientError(f"The server answers no reply: {clean_message(json.dumps(completion))}")
-        if error := completion.get("error"):
-            message = error.get("message") if isinstance(error, dict) else None
-            raise openai.APIError(str(message or json.dumps(error)), raw.http_response.request, body=error)
+        await raw.http_response.aread()
+        completion = json.loads(raw.http_response.content)
+        if not isinstance(completion, dict) or completion.get("error") or completion.get("object") == "error":
+            raise openai.APIError("", raw.http_response.request, body=completion)
         streamed.take_whole(completion)
 
 
@@ -262,15 +259,6 @@ def _after(state: RetryCallState) -> float:
     """Return the seconds that the server asks to wait; 0 if it does not say."""
     error = state.outcome.exception() if state.outcome is not None else None
     return float(getattr(error, "after", 0.0))
-
-
-@functools.cache
-def _load_certificates() -> ssl.SSLContext:
-    """Load the certificates that servers are verified against.
-
-    Reading them takes more time than everything else in a call.
-    """
-    return httpx.create_ssl_context()
 
 
 def _seconds(deadline: Deadline) -> float:

@@ -9,13 +9,15 @@ import os
 import time
 from dataclasses import dataclass
 
-import openai
+from openai.types import Model
 from PIL import Image
 
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.dialect import LIMIT, NEW_LIMIT
+from agents.models.chat.error_bodies import clean_message
+from agents.models.chat.loop_thread import within
 from agents.models.chat.openai_chat import BASE_VARIABLE, OpenAIChat
-from agents.models.chat.server_errors import clean_message
+from agents.models.chat.server_errors import UnknownModelError
 from agents.time_limits.deadline import Deadline
 
 SECONDS = 120.0
@@ -55,6 +57,7 @@ _PLAIN = (
 _TOKENS, _FEW_TOKENS = 32, 8
 _THOUGHTS = 2048
 """Tokens for thoughts of a probe whose model ends inside them without a budget."""
+_LISTING_SECONDS = 10.0
 _MAX_LISTED = 12  # models of a server in a message
 
 _log = logging.getLogger(__name__)
@@ -162,7 +165,7 @@ def _ask(chat: OpenAIChat, colour: str | None) -> ChatReply:
     request = ChatRequest((message,), max_tokens=_TOKENS, schema=_SCHEMA, logprobs=True)
     try:
         (reply,) = chat.chat([request], Deadline(SECONDS))
-    except ModelError:
+    except UnknownModelError:
         listed = _list_models(chat).names
         if not listed or chat.name in listed:
             raise
@@ -171,9 +174,9 @@ def _ask(chat: OpenAIChat, colour: str | None) -> ChatReply:
             f"the server at {chat.address} has no model {chat.name!r}; it has: {has}; choose one with --model-name"
         ) from None
     if reply.no_answer or reply.finish_reason == "abort":
-        why = reply.error or f"no reply in {SECONDS:.0f} s"
+        why = reply.error or f"no reply in {SECONDS:.0f} s: look at the server's log"
         raise ModelError(
-            f"no model answers at {chat.address}: start the server, or name another with --base-url (or {BASE_VARIABLE}): {why}"
+            f"no model answers at {chat.address}: {why.rstrip('.')}; or name another server with --base-url (or {BASE_VARIABLE})"
         )
     return reply
 
@@ -258,11 +261,15 @@ def _judge_context(listing: _Listing) -> Finding:
     return Finding(CONTEXT, True, f"{listing.context} tokens")
 
 
+async def _fetch_models(chat: OpenAIChat) -> list[Model]:
+    async with chat.open_client(_LISTING_SECONDS) as client:
+        return [model async for model in client.models.list()]
+
+
 def _list_models(chat: OpenAIChat) -> _Listing:
     """Ask the server which models it has; it need not say."""
     try:
-        with openai.OpenAI(api_key=chat.key or "none", base_url=chat.base_url, max_retries=0, timeout=10.0) as client:
-            models = list(client.models.list())
+        models = within(_fetch_models(chat), 2 * _LISTING_SECONDS, "openai-models")
     except Exception as error:  # noqa: BLE001 - what it is asked for makes a message better, and there is one already
         _log.info("%s does not list its models: %s", chat.address, clean_message(error))
         return _Listing()

@@ -7,16 +7,14 @@ from email.utils import parsedate_to_datetime
 
 import openai
 
-from agents.base.secrets import scrub
 from agents.models.base import ModelError
-
-MESSAGE_CHARACTERS = 300
-"""Longest part of a server's complaint that is shown."""
+from agents.models.chat.connection_errors import explain_connection, list_causes
+from agents.models.chat.error_bodies import MAX_CHARACTERS, ErrorBody, clean_message, parse_error_body
 
 _PICTURES = re.compile(r"\b(?:images?|multi-?modal|vision|mmproj)\b|image_url", re.IGNORECASE)
 _TAKES_NONE = re.compile(
     r"(?:images?|vision|multi-?modal)[^.]{0,60}\bnot\b[^.]{0,20}support|not (?:a )?multi-?modal|"
-    r"(?:not|n't) support[^.]{0,40}(?:images?|vision|multi-?modal)|mmproj|support image input",
+    r"(?:not|n't) support[^.]{0,40}(?:images?|vision|multi-?modal)|mmproj|(?:support|required for) image input",
     re.IGNORECASE,
 )
 """Ways to say that a model takes no picture; some servers say so with a status that means something else."""
@@ -24,10 +22,12 @@ _TOO_LARGE = re.compile(r"too (?:long|large)", re.IGNORECASE)
 """Complaints of a text or a body, whatever it is measured in."""
 _TOO_MANY_TOKENS = re.compile(
     r"context[ _](?:length|size|window)|maximum (?:context|model length)|too many tokens|n_ctx|max_new_tokens|"
-    r"(?:prompt|input|tokens?\b)[^.]{0,60}(?:exceed|longer than|too (?:long|large))",
+    r"(?:prompt|input|tokens?\b)[^.]{0,60}(?:exceed|longer than|too (?:long|large))|exceed_context",
     re.IGNORECASE,
 )
 """Ways to say that prompt and reply are longer than the model's context."""
+_MINUTE_TOO_SMALL = re.compile(r"request too large[^:]*\btokens", re.IGNORECASE)
+"""A prompt beyond all tokens of a minute, which some servers say with 429 although no pause helps."""
 _ROLES = re.compile(
     r"\b(?:system|developer|assistant)\b[^.]{0,40}\broles?\b|\broles?\b[^.]{0,60}\b(?:system|developer|assistant)\b|"
     r"\b(?:system|developer) (?:message|prompt|instruction)s?\b",
@@ -36,9 +36,20 @@ _ROLES = re.compile(
 """Complaints of a chat template or a server that takes no system message."""
 _OUT_OF_TOKENS = re.compile(r"could not finish the message because max_tokens|output limit was reached", re.IGNORECASE)
 """How OpenAI's server says, with 400, that a model that reasons has no token left for its reply."""
+_FILTERED = re.compile(
+    r"content_filter\b|content_policy_violation|ResponsibleAIPolicyViolation|data_?inspection_?failed|input was flagged",
+    re.IGNORECASE,
+)
+"""Names of a prompt or a reply that a server's content filter withholds, such as Azure's."""
+_BAD_KEY = re.compile(r"invalid_api_key|API_KEY_INVALID|\bauthentication_error|api key not valid", re.IGNORECASE)
+_NO_CREDIT = re.compile(
+    r"insufficient_quota|insufficient (?:credits?|balance)|credit balance is too low|credit_limit|budget_exceeded",
+    re.IGNORECASE,
+)
+_NO_MODEL = re.compile(r"model_not_found|unexpected endpoint", re.IGNORECASE)
+_REFUSALS = (_FILTERED, _TAKES_NONE, _ROLES, _MINUTE_TOO_SMALL)
+"""Complaints of a request, whatever the status that they come with."""
 _BUSY = (408, 409, 429)
-_STATUSES = {"invalid_api_key": 401, "model_not_found": 404, "insufficient_quota": 429, "rate_limit_exceeded": 429}
-"""Statuses that OpenAI's codes of errors come with."""
 
 
 class TransientError(Exception):
@@ -49,40 +60,47 @@ class TransientError(Exception):
         self.after = after
 
 
+class UnknownModelError(ModelError):
+    """The server does not know the model, or the path."""
+
+
 class RefusedError(Exception):
-    """The server refuses the request as it is (400, 422).
+    """The server refuses the request as it is (400, 422); ``body`` has its complaint."""
 
-    ``complaint`` is the parameter that it names, or all that it says; ``message`` is its own message.
-    """
-
-    def __init__(self, text: str, complaint: str = "", message: str = "") -> None:
-        super().__init__(text)
-        self.complaint, self.message = complaint, message
+    def __init__(self, body: ErrorBody) -> None:
+        super().__init__(f"The server refuses the request: {clean_message(body.message)}")
+        self.body = body
 
     @property
-    def is_of_pictures(self) -> bool:
-        """True if the server complains of a picture."""
-        return _PICTURES.search(str(self)) is not None
+    def complaint(self) -> str:
+        """The parameter that the server names, or all that it says."""
+        return self.body.parameter or self.body.message
 
     @property
     def is_of_content(self) -> bool:
         """True if the server complains of the messages, so that no other parameter would help."""
-        return self.is_of_pictures or self.is_of_tokens or self.is_too_long or _TOO_LARGE.search(str(self)) is not None
+        patterns = (_PICTURES, _TOO_LARGE, _TOO_MANY_TOKENS, _OUT_OF_TOKENS, _FILTERED)
+        return any(pattern.search(self.body.words) for pattern in patterns)
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if a content filter withholds the prompt: the server declines to answer."""
+        return _FILTERED.search(self.body.words) is not None
 
     @property
     def is_too_long(self) -> bool:
         """True if the server's context is too short for the prompt and its reply."""
-        return _TOO_MANY_TOKENS.search(str(self)) is not None
+        return any(pattern.search(self.body.words) for pattern in (_TOO_MANY_TOKENS, _MINUTE_TOO_SMALL))
 
     @property
     def is_of_roles(self) -> bool:
         """True if the server complains of a message's role: some models take no system message."""
-        return _ROLES.search(str(self)) is not None
+        return _ROLES.search(self.body.words) is not None
 
     @property
     def is_of_tokens(self) -> bool:
         """True if the model ended in its thoughts, before the first word of a reply."""
-        return _OUT_OF_TOKENS.search(str(self)) is not None
+        return _OUT_OF_TOKENS.search(self.body.words) is not None
 
 
 def names_parameter(complaint: str, name: str) -> bool:
@@ -105,62 +123,49 @@ def translate_error(
     Returns:
         ``TransientError``, ``RefusedError``, or ``ModelError`` if the server will answer no request at all.
     """
-    message = clean_message(error)
-    if not isinstance(error, openai.APIError) or (status := _find_status(error)) is None:
-        what = "The server sends an error" if _has_body(error) else f"The connection failed ({type(error).__name__})"
-        return TransientError(f"{what}: {message}")
-    if error.code == "insufficient_quota":
+    for cause in list_causes(error):
+        if isinstance(cause, TransientError | ModelError):
+            return cause
+    if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
+        if isinstance(error, ValueError | TypeError | AttributeError | LookupError):
+            return TransientError(f"The server's reply cannot be read ({type(error).__name__}): {clean_message(error)}")
+        return TransientError(explain_connection(error, address))
+    body, status = _parse(error)
+    says = f"It says: {clean_message(body.message)}"
+    if status == 402 or _NO_CREDIT.search(body.words):
         return ModelError(
-            f"The account at {address} has no credit left: add some, or set {key_variable} to another key. It says: {message}"
+            f"The account at {address} has no credit left: add some, or set {key_variable} to another key. {says}"
         )
-    named = any(names_parameter(str(error), name) for name in parameters)
-    if status in (401, 403) and not (status == 403 and named):  # some refuse a parameter with 403
+    named = any(names_parameter(body.words, name) for name in parameters)
+    is_forbidden = status == 403 and not named and not _FILTERED.search(body.words)
+    if status == 401 or is_forbidden or _BAD_KEY.search(body.words):  # some refuse a parameter with 403
         return ModelError(
-            f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. It says: {message}"
+            f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. {says}"
         )
-    if _TAKES_NONE.search(str(error)) or _ROLES.search(str(error)):
-        return _refusal(error)
-    if status == 404:
-        return ModelError(
-            f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). "
-            f"It says: {message}"
+    if any(pattern.search(body.words) for pattern in _REFUSALS):
+        return RefusedError(body)
+    if status == 404 or _NO_MODEL.search(body.words):
+        return UnknownModelError(
+            f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). {says}"
         )
+    if status is None:
+        return TransientError(f"The server sends an error: {clean_message(body.message)}", body.wait)
+    if status not in _BUSY and _TOO_MANY_TOKENS.search(body.words):
+        return RefusedError(body)
     if status in _BUSY or status >= 500:
-        return TransientError(f"The server answers {status}: {message}", _parse_retry_after(error))
-    return _refusal(error)
+        wait = _parse_retry_after(error) or body.wait
+        return TransientError(f"The server answers {status}: {clean_message(body.message)}", wait)
+    return RefusedError(body)
 
 
-def _find_status(error: openai.APIError) -> int | None:
-    """Return the status of an error, or the one that it states: in a stream, and behind some gateways, errors come with 200."""
+def _parse(error: openai.APIError) -> tuple[ErrorBody, int | None]:
+    """Parse an error, and return its status or the one that it names: in a stream, and behind some gateways, errors come with 200."""
     if isinstance(error, openai.APIStatusError):
-        return error.status_code
-    body = error.body if isinstance(error.body, dict) else {}
-    for text in (str(body.get("code")), str(body.get("status"))):
-        if text in _STATUSES:
-            return _STATUSES[text]
-        if text.isdecimal() and int(text) >= 400:
-            return int(text)
-    refuses = any(pattern.search(str(error)) for pattern in (_TAKES_NONE, _TOO_MANY_TOKENS, _ROLES))
-    return 400 if refuses else None
-
-
-def _has_body(error: Exception) -> bool:
-    return isinstance(error, openai.APIError) and error.body is not None
-
-
-def clean_message(error: BaseException | str) -> str:
-    """Shorten a message and remove the key, which some servers repeat."""
-    return scrub(str(error))[:MESSAGE_CHARACTERS]
-
-
-def _refusal(error: openai.APIError) -> RefusedError:
-    """Convert an error that says what is wrong with a request."""
-    server_text = error.body.get("message") if isinstance(error.body, dict) else None
-    return RefusedError(
-        f"The server refuses the request: {clean_message(error)}",
-        str(error.param or error),
-        str(server_text or error),
-    )
+        body = parse_error_body(error.response.text[:MAX_CHARACTERS])
+        return body, error.status_code
+    body = parse_error_body(error.body)
+    refuses = any(pattern.search(body.words) for pattern in (*_REFUSALS, _TOO_MANY_TOKENS))
+    return body, body.status or (400 if refuses else None)
 
 
 def _parse_retry_after(error: openai.APIError) -> float:
