@@ -19,7 +19,11 @@ _CURES: tuple[tuple[type[BaseException], str, str], ...] = (
     (ssl.SSLError, "", "write http:// if the server speaks no TLS"),
     (socket.gaierror, "", "no name server knows this host: check its name in --base-url"),
     (ConnectionRefusedError, "", "start the server"),
-    (Exception, "disconnected|peer closed|illegal|not valid HTTP", "write https:// if the server speaks TLS"),
+    (
+        Exception,
+        "disconnected|peer closed|reset by peer|illegal|not valid HTTP",
+        "write https:// if the server speaks TLS",
+    ),
 )
 """What to do, by the innermost error of a connection and a pattern in its text."""
 

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import openai
@@ -47,6 +47,14 @@ def parse_address(text: str | None) -> Address:
     return Address(address.rstrip("/").removesuffix(_ENDPOINT).rstrip("/"), dict(parse_qsl(query)))
 
 
+def _is_usable(root: str | None) -> bool:
+    try:
+        url = urlsplit(root or "https://api.openai.com")
+        return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        return False
+
+
 def open_client(address: Address, key: str, key_variable: str, seconds: float) -> openai.AsyncOpenAI:
     """Open a client of a server; it must be closed.
 
@@ -54,21 +62,20 @@ def open_client(address: Address, key: str, key_variable: str, seconds: float) -
         ModelError: The address, the key or a proxy of the environment cannot be used.
     """
     shown = scrub(address.root or "the default address")
-    if address.root is not None and not re.match(r"https?://[^/]", address.root):
+    if not _is_usable(address.root):
         raise ModelError(f"{shown} is no address of a server: write it like http://localhost:8000/v1")
     if not (key.isascii() and key.isprintable()):
         raise ModelError(
             f"The key in {key_variable} has a line break or another character that no key has: set it anew"
         )
-    # Azure takes a key of a resource in a header of its own where the query names a version.
-    headers: Any = {"api-key": key, "Authorization": openai.Omit()} if "api-version" in address.query else {}
+    hooks: Any = {"response": [functools.partial(_check_response, shown)]}
+    if "api-version" in address.query:
+        hooks["request"] = [functools.partial(_send_as_azure_key, key)]
     try:
-        hooks: Any = {"response": [functools.partial(_check_response, shown)]}
         return openai.AsyncOpenAI(
             api_key=key or "none",  # servers without a key still need the header
             base_url=address.root,
             default_query=address.query,
-            default_headers=headers,
             max_retries=0,
             timeout=seconds,
             http_client=openai.DefaultAsyncHttpxClient(verify=_load_certificates(), event_hooks=hooks),
@@ -79,8 +86,14 @@ def open_client(address: Address, key: str, key_variable: str, seconds: float) -
             f"Cannot set up a client for {shown}: {' and '.join(proxies) or 'the environment'} names a SOCKS proxy, which needs the "
             f"package socksio: unset it, or pip install socksio ({clean_message(error)})"
         ) from None
-    except (openai.OpenAIError, ValueError, TypeError) as error:
+    except Exception as error:  # noqa: BLE001 - the client's library has errors of its own for addresses and proxies
         raise ModelError(f"Cannot set up a client for {shown}: {clean_message(error)}") from None
+
+
+async def _send_as_azure_key(key: str, request: Any) -> None:
+    """Move a key to the header that Azure reads where the query names a version."""
+    request.headers.pop("Authorization", None)
+    request.headers["api-key"] = key
 
 
 async def _check_response(shown: str, response: Any) -> None:
