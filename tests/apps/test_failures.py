@@ -29,7 +29,7 @@ CAUSES = {
     ),
     **dict.fromkeys((way for way in FAILURES if way.startswith("thinks")), "model"),
     **dict.fromkeys(("says nothing", "calls a tool"), "model"),
-    **dict.fromkeys(("declines", "filters"), None),
+    **dict.fromkeys(("declines", "filters", "filters the prompt, by Azure"), None),
     "hangs": "time",
     "search": "search",
     "stage": "stage",

@@ -177,6 +177,13 @@ def test_a_model_that_refuses_a_plain_question_is_told(httpserver: HTTPServer) -
     )
 
 
+def test_a_model_whose_replies_are_thoughts_is_refused_with_the_cure(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, FAILURES["thinks alone"])
+    assert str(run_probe(httpserver, thorough=False).fault).endswith(
+        "none to a plain question (the reply is thoughts alone): turn thoughts off, or the reasoning parser of the server"
+    )
+
+
 def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(404, "no such model"), ("qwen3-vl", "llava"))
     with pytest.raises(ModelError, match=r"has no model 'm'; it has: qwen3-vl, llava; choose one with --model-name"):

@@ -9,7 +9,7 @@ from typing import Any
 from werkzeug import Response
 
 from tests.support.chat_server import streamed
-from tests.support.server_dialects import FORMS, send
+from tests.support.server_dialects import BODIES, FORMS, send
 
 Body = Mapping[str, Any]
 
@@ -105,6 +105,7 @@ FAILURES: dict[str, Callable[[Body], Response]] = {
         error(404, "No endpoints found that support image input") if shows_pictures(body) else streamed("yes")
     ),
     "declines": lambda _: pieces({"content": None, "refusal": "I'm sorry, "}, {"refusal": "I cannot help."}),
+    "filters the prompt, by Azure": lambda _: send(*BODIES["Azure"]["filtered"]),
     "filters": lambda _: pieces({"content": None}, finish="content_filter"),
     "thinks on": lambda _: pieces({"reasoning_content": "Let me see."}, {"reasoning": "Hmm"}, finish="length"),
     "thinks in tags": lambda _: pieces({"content": "<think>Let me "}, {"content": "see"}, finish="length"),

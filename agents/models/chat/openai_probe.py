@@ -210,8 +210,10 @@ def _find_colour(reply: ChatReply) -> str | None:
 
 def _judge_reply(chat: OpenAIChat, reply: ChatReply) -> list[Finding]:
     if reply.finish_reason == "error":
-        why = f"none to a plain question ({reply.error})"
-        return [Finding(REPLY, False, why, "look at the server's log", fatal=True)]
+        why, cure = str(reply.error), "look at the server's log"
+        if reply.fault == "empty":
+            why, _, cure = why.partition(": ")
+        return [Finding(REPLY, False, f"none to a plain question ({why})", cure, fatal=True)]
     refused = chat.dialect.refused
     findings = [_judge_schema(reply, refused), _judge_logprobs(reply, refused)]
     for name, parameter, cost in _PLAIN:
