@@ -584,3 +584,8 @@ def test_states_of_old_prompts_are_dropped(llama: Path) -> None:
     chat = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=prefixes)
     chat.chat([ask("The quick brown fox"), ask("dog")])
     assert len(prefixes) == 1
+
+
+def test_thoughts_in_the_text_are_no_part_of_the_reply(chat: TransformersChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat, "_decode", lambda _: "<think>300 or 330?</think>\n\n330 m")
+    assert chat.chat([ask("fox", max_tokens=3)])[0].text == "330 m"

@@ -77,6 +77,17 @@ def test_an_engine_that_holds_up_its_loop_is_left_with_what_has_come(chat: VllmC
     assert [(reply.text, reply.finish_reason) for reply in replies] == [("quick", "stop"), ("first", "abort")]
 
 
+def test_thoughts_in_the_text_are_no_part_of_the_reply(chat: VllmChat, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "<think>300 or 330?</think>\n\n<answer>330 m</answer>"
+
+    async def generate(self: Engine, *prompt: Any) -> AsyncIterator[Any]:
+        yield SimpleNamespace(outputs=[SimpleNamespace(text=text, finish_reason="stop", stop_reason=None)])
+
+    monkeypatch.setattr(Engine, "generate", generate)
+    (reply,) = chat.chat([ChatRequest((ChatMessage("user", "How high?"),))], Deadline(30.0))
+    assert (reply.text, reply.finish_reason) == ("330 m", "stop")
+
+
 def test_a_reply_is_kept_that_the_engine_was_lengthening_at_the_deadline(chat: VllmChat) -> None:
     """The engine of V0 appends to a reply's log-probabilities before it appends to its tokens."""
     request = ChatRequest((ChatMessage("user", "a long one"),), max_tokens=5, logprobs=True)

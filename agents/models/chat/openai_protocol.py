@@ -15,7 +15,7 @@ from agents.models.base import (
     FinishReason,
     sum_first_token_probs,
 )
-from agents.models.chat.thoughts import reply_start, without_marks
+from agents.models.chat.thoughts import reply_start, strip_marks
 from agents.models.pixels import jpeg_data_url, pad_sides
 
 MIN_IMAGE_SIDE = 28
@@ -132,7 +132,7 @@ class StreamedReply:
         whole = "".join(self.texts)
         start = reply_start(whole)
         is_exact = self.request.exact is not None and not start
-        text = whole if is_exact else without_marks(_cut(whole[start:].lstrip(), self.request.stop))
+        text = whole if is_exact else strip_marks(_cut(whole[start:].lstrip(), self.request.stop))
         if not text.strip():
             if self.refusal:
                 message = f"the model declines to answer: {self.refusal}"

@@ -33,6 +33,11 @@ def reply_start(text: str) -> int:
     return marks.end() if marks else start
 
 
-def without_marks(text: str) -> str:
+def strip_marks(text: str) -> str:
     """Remove the marks of a chat template from a reply."""
     return _MARKS.sub("", text).strip()
+
+
+def strip_thoughts(text: str) -> str:
+    """Return the reply in a whole text, without thoughts and marks."""
+    return strip_marks(text[reply_start(text) :])

@@ -22,6 +22,7 @@ from agents.models.chat.int8_linear import quantise, weight_levels
 from agents.models.chat.prefix_states import PrefixStates, cache_argument, select_rows
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
 from agents.models.chat.schema_masks import SchemaMasks
+from agents.models.chat.thoughts import strip_thoughts
 from agents.models.chat.transformers_checkpoint import Checkpoint, load_checkpoint
 from agents.models.weights import locate_weights, name_conversion
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -267,7 +268,7 @@ class TransformersChat:
         return text
 
     def _reply(self, job: _Job, row: RowState) -> ChatReply:
-        text = cut_at_stop(self._decode(row.tokens), job.request.stop).strip()
+        text = strip_thoughts(cut_at_stop(self._decode(row.tokens), job.request.stop))
         reply = ChatReply(text, row.finish or "length", prompt_cut=job.cut)
         if not job.request.logprobs:
             return reply

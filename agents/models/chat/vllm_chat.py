@@ -30,6 +30,7 @@ from agents.models.chat.prompt_fitting import (
     cut_longest_user_message,
     system_into_user,
 )
+from agents.models.chat.thoughts import strip_thoughts
 from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
 from agents.models.weights import locate_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -57,7 +58,7 @@ class _Job:
         """Build the reply from what the engine has said so far."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
-        text = "" if self.output is None else self.output.text.strip()
+        text = "" if self.output is None else strip_thoughts(self.output.text)
         return ChatReply(
             text, _finish(self.output), self._logprobs(), prompt_cut=self.cut, first_token_probs=self._opening()
         )
