@@ -190,6 +190,12 @@ def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTT
         run_probe(httpserver)
 
 
+def test_a_model_that_the_list_has_under_geminis_spelling_is_not_said_to_lack(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda _: refused(404, "no such path"), ("models/m",))
+    with pytest.raises(ModelError, match=r"is not the root of its API .* It says: no such path"):
+        run_probe(httpserver)
+
+
 def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
     with HTTPServer() as closed_server:
         url = closed_server.url_for("/v1")

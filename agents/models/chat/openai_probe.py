@@ -58,6 +58,7 @@ _TOKENS, _FEW_TOKENS = 32, 8
 _THOUGHTS = 2048
 """Tokens for thoughts of a probe whose model ends inside them without a budget."""
 _LISTING_SECONDS = 10.0
+_LIST_PREFIX = "models/"  # before each name in Gemini's list; it takes names without
 _MAX_LISTED = 12  # models of a server in a message
 
 _log = logging.getLogger(__name__)
@@ -167,7 +168,7 @@ def _ask(chat: OpenAIChat, colour: str | None) -> ChatReply:
         (reply,) = chat.chat([request], Deadline(SECONDS))
     except UnknownModelError:
         listed = _list_models(chat).names
-        if not listed or chat.name in listed:
+        if not listed or chat.name in {name.removeprefix(_LIST_PREFIX) for name in listed}:
             raise
         has = ", ".join(listed[:_MAX_LISTED]) + (", ..." if len(listed) > _MAX_LISTED else "")
         raise ModelError(
@@ -275,7 +276,7 @@ def _list_models(chat: OpenAIChat) -> _Listing:
     except Exception as error:  # noqa: BLE001 - what it is asked for makes a message better, and there is one already
         _log.info("%s does not list its models: %s", chat.address, clean_message(error))
         return _Listing()
-    ours = next((model for model in models if model.id == chat.name), None)
+    ours = next((model for model in models if chat.name in (model.id, model.id.removeprefix(_LIST_PREFIX))), None)
     extra = (ours.model_extra or {}) if ours is not None else {}
     context, trained = extra.get("max_model_len"), (extra.get("meta") or {}).get("n_ctx_train")  # of vLLM, of llama.cpp
     names = tuple(str(model.id) for model in models)
