@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 
 from agents.models.base import ModelError
+from agents.models.chat.error_bodies import parse_error_body
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
 from tests.models.test_failing_servers import EVERYTHING, EVIDENCE, ask, client
@@ -120,17 +122,45 @@ def test_a_refusal_is_told_in_the_words_of_the_server(httpserver: HTTPServer, fo
     assert message in str(reply.error) and len(bodies) == 1
 
 
-@pytest.mark.parametrize("form", ["OpenAI", "LM Studio", "vLLM before 0.10"])
-@pytest.mark.parametrize("in_stream", [False, True])
+@pytest.mark.parametrize(
+    ("form", "in_stream"),
+    [("OpenAI", True), ("LM Studio", True), ("OpenAI", False), ("LM Studio", False), ("vLLM before 0.10", False)],
+)
 def test_an_error_behind_status_200_is_told(httpserver: HTTPServer, form: str, in_stream: bool) -> None:
     body = FORMS[form](400, "the upstream is down")
-    if in_stream and "error" in body:
-        response = send(200, f"data: {json.dumps(body)}\n\n")
+    response = send(200, f"data: {json.dumps(body)}\n\n" if in_stream else body)
+    if in_stream:
         response.content_type = "text/event-stream"
-    else:
-        response = send(200, body)
     serve_chat(httpserver, lambda _: response)
     assert "the upstream is down" in str(client(httpserver).chat([ask()])[0].error)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"success": False, "error": True, "message": "no such tenant"}, "no such tenant"),
+        ({"error": "Bad Request", "message": "no such tenant"}, "Bad Request; no such tenant"),
+        ({"errors": [{"message": "one"}, {"message": "two"}]}, "one; two"),
+        ({"code": 7, "hint": "see the page"}, '{"code": 7, "hint": "see the page"}'),
+        ("a\x1b[2Jb\r\nc", "a [2Jb c"),
+        ("<!-- x --><h1>Bad &amp; broken</h1><script>a < b</script>", "Bad & broken"),
+        ("[1, 2", "[1, 2"),
+        ("", "(no message)"),
+        (None, "null"),
+        ({"error": {"message": ""}}, '{"error": {"message": ""}}'),
+    ],
+)
+def test_words_are_found_in_bodies_of_any_form(body: Any, message: str) -> None:
+    assert parse_error_body(body).message == message
+
+
+@pytest.mark.parametrize(
+    "text", ["<style" * 20_000, "<!--" * 30_000, "[" * 100_000, '{"a":' * 50_000, "retry in " + "1s" * 50_000]
+)
+def test_hostile_bodies_are_read_in_no_time(text: str) -> None:
+    began = time.process_time()
+    parse_error_body(text)
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize("status", [400, 500])

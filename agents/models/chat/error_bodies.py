@@ -92,7 +92,7 @@ def clean_message(error: BaseException | str) -> str:
 
 def _list_fields(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the names and texts of all fields, outer ones first. Items of a list have the list's name."""
-    if depth > _MAX_DEPTH or value is None:
+    if depth > _MAX_DEPTH or value is None or isinstance(value, bool):
         return
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         with contextlib.suppress(ValueError, RecursionError):

@@ -5,7 +5,7 @@ import re
 _NAMES = "think|thinking|thought|thoughts|reasoning|seed:think"
 _OPEN = re.compile(
     rf"\s*(?:<(?:{_NAMES})>|\[THINK\]|◁think▷|<\|channel>thought|<\|START_THINKING\|>|"
-    r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)|analysis(?=[A-Z]))",
+    r"(?:<\|start\|>assistant)?<\|channel\|>(?:analysis|commentary)|(?-i:analysis(?=[A-Z])))",
     re.IGNORECASE,
 )
 _CLOSE = re.compile(
