@@ -19,7 +19,7 @@ from agents.models.base import ModelError
 from agents.models.chat import server_connection
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
-from agents.models.chat.server_connection import Address, parse_address
+from agents.models.chat.server_connection import OPENAI_ADDRESS, Address, parse_address
 from tests.models.test_failing_servers import ask
 from tests.support.chat_server import refused, serve_chat, streamed
 
@@ -57,11 +57,11 @@ def client(url: str, **options: Any) -> OpenAIChat:
             {"api-version": "2024-10-21"},
         ),
         ("https://x.openai.azure.com/openai/v1/", "https://x.openai.azure.com/openai/v1", {}),
-        ("", None, {}),
-        (None, None, {}),
+        ("", OPENAI_ADDRESS, {}),
+        (None, OPENAI_ADDRESS, {}),
     ],
 )
-def test_addresses_are_read_as_people_write_them(text: str | None, root: str | None, query: dict[str, str]) -> None:
+def test_addresses_are_read_as_people_write_them(text: str | None, root: str, query: dict[str, str]) -> None:
     assert parse_address(text) == Address(root, query)
 
 
@@ -174,6 +174,15 @@ def test_a_socks_proxy_without_its_package_is_told_in_one_line(monkeypatch: pyte
         ModelError, match="ALL_PROXY names a SOCKS proxy, which needs the package socksio: unset it, or"
     ):
         client("http://127.0.0.1:9/v1").chat([ask()])
+
+
+def test_a_server_that_no_proxy_names_needs_no_package_of_a_proxy(
+    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve_chat(httpserver, lambda _: "yes")
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:7890")
+    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
+    assert client(httpserver.url_for("/v1")).chat([ask()])[0].text == "yes"
 
 
 def redirect(server: HTTPServer, status: int, target: str) -> None:

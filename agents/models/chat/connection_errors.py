@@ -28,16 +28,16 @@ _CURES: tuple[tuple[type[BaseException], str, str], ...] = (
 """What to do, by the innermost error of a connection and a pattern in its text."""
 
 
-def explain_connection(error: BaseException, root_url: str | None) -> str:
+def explain_connection(error: BaseException, root_url: str) -> str:
     """Say in one line why a connection failed, from its innermost error, and what to do."""
     chain = [each for each in list_causes(error) if str(each)]
     root = next((each for each in reversed(chain) if isinstance(each, OSError)), chain[-1] if chain else error)
     cures = [
         cure for kind, words, cure in _CURES if isinstance(root, kind) and re.search(words, str(root), re.IGNORECASE)
     ]
-    url = urlsplit(root_url or "https://api.openai.com")
+    url = urlsplit(root_url)
     proxies = [name for name, _ in list_proxies() if name.lower().partition("_")[0] in (url.scheme, "all")]
-    if proxies and not proxy_bypass(url.hostname or ""):
+    if proxies and not is_without_proxy(root_url):
         cures = [f"the request went through the proxy of {proxies[0]}: unset it, or add {url.hostname} to NO_PROXY"]
     number = root.errno if isinstance(root, OSError) and not isinstance(root, ssl.SSLError) else None
     reason = os.strerror(number) if number and number > 0 else str(root)
@@ -56,3 +56,8 @@ def list_causes(error: BaseException | None) -> Iterator[BaseException]:
 def list_proxies() -> list[tuple[str, str]]:
     """Return variables of the environment that name a proxy, and its address."""
     return [(f"{kind}_proxy".upper(), url) for kind, url in getproxies_environment().items() if kind != "no"]
+
+
+def is_without_proxy(root_url: str) -> bool:
+    """Return whether NO_PROXY exempts a server from proxies, SOCKS proxies without their package among them."""
+    return bool(proxy_bypass(urlsplit(root_url).hostname or ""))

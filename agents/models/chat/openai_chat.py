@@ -67,7 +67,7 @@ class OpenAIChat:
     @property
     def address(self) -> str:
         """Root of the API, as messages show it."""
-        return scrub(self._endpoint.root or "the default address")
+        return scrub(self._endpoint.root)
 
     @property
     def _endpoint(self) -> Address:

@@ -13,12 +13,15 @@ import openai
 
 from agents.base.secrets import scrub
 from agents.models.base import ModelError
-from agents.models.chat.connection_errors import list_proxies
+from agents.models.chat.connection_errors import is_without_proxy, list_proxies
 from agents.models.chat.error_bodies import clean_message
 from agents.models.chat.server_errors import TransientError
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Largest reply that is read. Thoughts of 32,000 tokens with their log-probabilities take 40 MB."""
+
+OPENAI_ADDRESS = "https://api.openai.com/v1"
+"""Address that is asked unless another one is named."""
 
 _ENDPOINT = "/chat/completions"
 _POST_LOST = (301, 302, 303)  # redirects that turn a POST into a GET without its body
@@ -28,7 +31,7 @@ _POST_LOST = (301, 302, 303)  # redirects that turn a POST into a GET without it
 class Address:
     """Root of an API, and the query that each request to it carries (``api-version`` of Azure)."""
 
-    root: str | None
+    root: str
     query: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -37,9 +40,7 @@ def parse_address(text: str | None) -> Address:
 
     Without a scheme, names with a dot and without a port get https, others http.
     """
-    text = (text or "").strip()
-    if not text:
-        return Address(None)
+    text = (text or "").strip() or OPENAI_ADDRESS
     if "://" not in text:
         is_public = re.match(r"[^:/?]*\.[a-z-]+(?:[/?]|\Z)", text, re.IGNORECASE)
         text = f"{'https' if is_public else 'http'}://{text}"
@@ -47,9 +48,9 @@ def parse_address(text: str | None) -> Address:
     return Address(address.rstrip("/").removesuffix(_ENDPOINT).rstrip("/"), dict(parse_qsl(query)))
 
 
-def _is_usable(root: str | None) -> bool:
+def _is_usable(root: str) -> bool:
     try:
-        url = urlsplit(root or "https://api.openai.com")
+        url = urlsplit(root)
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
         return False
@@ -61,7 +62,7 @@ def open_client(address: Address, key: str, key_variable: str, seconds: float) -
     Raises:
         ModelError: The address, the key or a proxy of the environment cannot be used.
     """
-    shown = scrub(address.root or "the default address")
+    shown = scrub(address.root)
     if not _is_usable(address.root):
         raise ModelError(f"{shown} is no address of a server: write it like http://localhost:8000/v1")
     if not (key.isascii() and key.isprintable()):
@@ -78,7 +79,9 @@ def open_client(address: Address, key: str, key_variable: str, seconds: float) -
             default_query=address.query,
             max_retries=0,
             timeout=seconds,
-            http_client=openai.DefaultAsyncHttpxClient(verify=_load_certificates(), event_hooks=hooks),
+            http_client=openai.DefaultAsyncHttpxClient(
+                verify=_load_certificates(), event_hooks=hooks, trust_env=not is_without_proxy(address.root)
+            ),
         )
     except ImportError as error:  # a package for SOCKS proxies
         proxies = [name for name, url in list_proxies() if url.startswith("socks")]
