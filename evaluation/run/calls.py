@@ -99,8 +99,8 @@ def _explain_no_reply(record: Mapping[str, Any]) -> str | None:
 
 
 def _has_reply(exchange: Mapping[str, Any]) -> bool:
-    """Return whether there was a reply, or at least the beginning of one."""
-    begun = exchange.get("reply") or exchange.get("tokens")
+    """Return whether there was a reply, or at least the beginning of one. A model that declines replies."""
+    begun = exchange.get("reply") or exchange.get("tokens") or exchange.get("is_refusal")
     return exchange.get("finish_reason", "stop") in ("stop", "length") or bool(begun)
 
 

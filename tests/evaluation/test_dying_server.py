@@ -15,6 +15,7 @@ from agents.models.chat.openai_chat import OpenAIChat
 from evaluation.run import command
 from tests.evaluation.worlds import picture, row, write_dataset
 from tests.support.chat_server import refused, serve_chat
+from tests.support.failing_server import FAILURES
 
 SESSIONS = 6
 Run = Callable[..., tuple[int, str]]
@@ -117,3 +118,22 @@ def test_a_run_under_a_rate_limit_ends_complete(
     status, _ = run(*server, "--max-retries", "0")
     assert status == 0 and pauses == [20.0] * 2 * SESSIONS
     assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * SESSIONS
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [("thinks alone", "thoughts alone"), ("calls a tool", "calls a tool"), ("says nothing", "is empty")],
+)
+def test_a_run_whose_model_never_answers_stops(run: Run, httpserver: HTTPServer, way: str, words: str) -> None:
+    serve_chat(httpserver, FAILURES[way])
+    server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")
+    status, output = run(*server)
+    assert status == 2 and "the last 3 calls of the agent failed on every turn" in output and words in output
+    status, output = run(*server, "--max-failures", "0", "--resume")
+    assert status == 1 and words in output, "all turns are errors"
+
+
+def test_filtered_prompts_are_no_errors_of_a_run(run: Run, tmp_path: Path, httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, FAILURES["filters the prompt, by Azure"])
+    assert run("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")[0] == 0
+    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["I don't know"] * SESSIONS
