@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -290,36 +290,66 @@ def polite(_: Request) -> Response:
     return _completion("Sure! I would be glad to help.")
 
 
-@pytest.mark.parametrize("workers", [1, 4])
-@pytest.mark.parametrize("useless", [no_credit, bad_key_of_gemini, polite])
-def test_a_judge_that_judges_nothing_is_given_up_and_makes_no_score(
+@dataclass
+class Evaluation:
+    """Runs the command on saved answers, with a judge behind a server."""
+
+    server: Server
+    folder: Path
+    workers: int
+    capsys: pytest.CaptureFixture[str]
+
+    def run(self, answers: int, *more: str) -> tuple[int, str]:
+        saved = self.folder / "response.jsonl"
+        saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(answers)))
+        out = self.folder / "out"
+        words = f"--mode evaluate --input-file {saved} --output-dir {out} --cache {self.folder} --eval-model gpt-4o-mini --no-progress"
+        status = main([*words.split(), "--num-workers", str(self.workers), *more], Console(width=1000))
+        said = self.capsys.readouterr()
+        return status, said.out + said.err
+
+
+@pytest.fixture(params=[1, 4])
+def evaluation(
+    request: pytest.FixtureRequest,
     httpserver: HTTPServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-    useless: Callable[[Request], Response],
-    workers: int,
-) -> None:
-    server = Server(httpserver, useless)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    saved, out = tmp_path / "response.jsonl", tmp_path / "out"
+) -> Callable[[Callable[[Request], Response]], Evaluation]:
+    def make(reply: Callable[[Request], Response]) -> Evaluation:
+        server = Server(httpserver, reply)
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        return Evaluation(server, tmp_path, request.param, capsys)
 
-    def evaluate(number: int, *more: str) -> tuple[int, str]:
-        saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(number)))
-        words = f"--mode evaluate --input-file {saved} --output-dir {out} --cache {tmp_path} --eval-model gpt-4o-mini --no-progress"
-        status = main([*words.split(), "--num-workers", str(workers), *more], Console(width=1000))
-        return status, capsys.readouterr().out
+    return make
 
-    status, output = evaluate(40)
+
+MakeEvaluation = Callable[[Callable[[Request], Response]], Evaluation]
+
+
+def test_a_judge_that_judges_nothing_is_given_up_and_makes_no_score(evaluation: MakeEvaluation) -> None:
+    useless = evaluation(polite)
+    status, output = useless.run(40)
     assert status == 1 and "truthfulness" not in output.lower() and "no verdict 3 times in a row" in output
-    assert len(server.requests) <= TRIES * (GIVE_UP_AFTER + workers)
-    assert not (out / "scores_dictionary.json").exists()
-    for number, more in (
-        (2, ()),
-        (5, ("--max-failures", "0")),
-    ):  # too few for three in a row, and all of them in spite of it
-        status, output = evaluate(number, *more)
+    assert len(useless.server.requests) <= TRIES * (GIVE_UP_AFTER + useless.workers)
+    assert not (useless.folder / "out" / "scores_dictionary.json").exists()
+    # Too few for three in a row, and all of them in spite of it
+    for number, more in ((2, ()), (5, ("--max-failures", "0"))):
+        status, output = useless.run(number, *more)
         assert status == 1 and "truthfulness" not in output.lower() and f"on any of {number} answers" in output
+
+
+@pytest.mark.parametrize(("refusing", "reason"), [(no_credit, "credit"), (bad_key_of_gemini, "key")])
+def test_a_judge_that_no_request_can_reach_ends_at_its_first_refusal(
+    evaluation: MakeEvaluation, refusing: Callable[[Request], Response], reason: str
+) -> None:
+    """No key and no credit will do better at the next answer."""
+    refused = evaluation(refusing)
+    status, output = refused.run(40)
+    assert status == 2 and "truthfulness" not in output.lower() and reason in output
+    assert len(refused.server.requests) <= 2 * refused.workers  # those under way, and one each that was taken meanwhile
+    assert not (refused.folder / "out" / "scores_dictionary.json").exists()
 
 
 def test_three_failures_that_are_not_in_a_row_end_nothing(httpserver: HTTPServer) -> None:
