@@ -189,7 +189,7 @@ class Server:
         body = await read_body(request, self._limits.body_bytes, self._limits.read_seconds)
         with contextlib.ExitStack() as place:
             place.enter_context(self._batcher.place())
-            chat_request = parse_request(body)
+            chat_request = await asyncio.to_thread(parse_request, body)
             del body  # large, and the answer may take long
             self._check_model(chat_request.model)
             question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began))

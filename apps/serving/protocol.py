@@ -6,11 +6,21 @@ Source of names and shapes: OpenAI's API reference, "Chat Completions", as the t
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
+from agents.base.files import parse_json
 from agents.base_agent import Message
 from agents.record import Unanswered
 from agents.unanswered import WORDS
@@ -18,6 +28,16 @@ from apps.outcome import Outcome
 
 _KINDS = {401: "authentication_error", 429: "rate_limit_error", **dict.fromkeys((500, 502, 503, 504), "server_error")}
 """OpenAI's ``type`` by status."""
+
+PHOTO_QUESTION = "What is this?"
+"""Question of a photo that is sent without a text, as apps for phones do."""
+
+_MAX_PARTS = 100  # of a message, which may hold one picture
+_MAX_VALUES = 100_000
+"""Commas and opening brackets of a body: at most as many values, each of which takes a hundred bytes and some microseconds."""
+
+_FAULTS = {"model_type": "it has to be an object", "missing": "it is missing"}
+"""Words for faults where pydantic names our classes, or speaks of fields."""
 
 TIMEOUT = 504
 """Status of a question whose time was up."""
@@ -87,10 +107,11 @@ class ImageUrl(_Strict):
 
 
 class Part(_Strict):
-    """A part of a message: text or a picture."""
+    """A part of a message: text, a picture, or the refusal of an earlier answer."""
 
-    type: Literal["text", "image_url"]
+    type: Literal["text", "image_url", "refusal"]
     text: str = ""
+    refusal: str = ""
     image_url: ImageUrl | None = None
 
     @model_validator(mode="after")
@@ -100,25 +121,41 @@ class Part(_Strict):
             raise PydanticCustomError("part", "a part has an image_url if its type says so, and only then")
         return self
 
+    @property
+    def words(self) -> str | None:
+        """The text of the part, or None if it has none."""
+        return {"text": self.text, "refusal": self.refusal}.get(self.type)
+
+
+def _list_parts(content: Any) -> Any:
+    """List the parts of a message's content, which may be a bare text or missing."""
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raise PydanticCustomError("content", "the content of a message is a text or a list of parts")
+    if len(content) > _MAX_PARTS:
+        raise PydanticCustomError("content", f"a message may have {_MAX_PARTS} parts; join its texts")
+    return content
+
 
 class ChatMessage(_Strict):
     """A message of the dialog."""
 
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[Part] | None = None
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Annotated[
+        list[Part], FailFast(), BeforeValidator(_list_parts, json_schema_input_type=str | list[Part] | None)
+    ] = []
 
     @property
     def text(self) -> str:
         """Text parts of the message, one a line."""
-        if self.content is None or isinstance(self.content, str):
-            return self.content or ""
-        return "\n".join(part.text for part in self.content if part.type == "text")
+        return "\n".join(part.words for part in self.content if part.words is not None)
 
     @property
     def pictures(self) -> list[str]:
         """URLs of the message's pictures."""
-        if not isinstance(self.content, list):
-            return []
         return [part.image_url.url for part in self.content if part.image_url is not None]
 
 
@@ -143,13 +180,20 @@ class ChatRequest(_Strict):
     """
 
     model: str
-    messages: list[ChatMessage] = Field(min_length=1, max_length=200)
+    messages: Annotated[list[ChatMessage], FailFast()] = Field(min_length=1, max_length=200)
     stream: bool | None = None
     n: Literal[1] | None = None
-    tools: list[Any] | None = Field(None, max_length=0)
-    functions: list[Any] | None = Field(None, max_length=0)
+    tools: list[Any] | None = None
+    functions: list[Any] | None = None
     logprobs: Literal[False] | None = None
     response_format: ResponseFormat | None = None
+
+    @field_validator("tools", "functions")
+    @classmethod
+    def _refuse_tools(cls, value: list[Any] | None) -> list[Any] | None:
+        if value:
+            raise PydanticCustomError("unsupported", "this agent calls no tools of a client: leave them out")
+        return value
 
 
 def parse_request(body: bytes) -> ChatRequest:
@@ -158,31 +202,48 @@ def parse_request(body: bytes) -> ChatRequest:
     Raises:
         ProtocolError: It is no JSON or breaks the protocol; the message says where.
     """
+    if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        message = f"the body has more than {_MAX_VALUES} commas and brackets; send fewer parts, or shorter texts"
+        raise ProtocolError(400, message, "too_many_values")
     try:
-        return ChatRequest.model_validate_json(body)
+        return ChatRequest.model_validate(parse_json(body))
     except ValidationError as error:
-        errors = error.errors(include_url=False, include_input=False)
-        fault = max(errors, key=lambda each: len(each["loc"]))  # of a union the form that fits best, not its first
+        fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
-        raise ProtocolError(400, f"{where or 'the body'}: {fault['msg']}", param=where or None) from None
+        words = _FAULTS.get(fault["type"], fault["msg"])
+        raise ProtocolError(400, f"{where or 'the body'}: {words}", param=where or None) from None
+    except ValueError as error:
+        raise ProtocolError(400, f"the body is no JSON: {error}") from None
 
 
 def split_dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | None]:
     """Return the question, the messages before it, and the URL of the latest photo, if any.
 
+    A photo without a text asks ``PHOTO_QUESTION``. Calls and results of tools are left out.
+
     Raises:
         ProtocolError: There is no question, or a message holds several pictures.
     """
-    spoken = [message for message in request.messages if message.role in ("user", "assistant")]
-    if not spoken or spoken[-1].role != "user" or not spoken[-1].text.strip():
-        raise ProtocolError(400, "the last message has to be the user's and hold a text", param="messages")
+    spoken = [message for message in request.messages if message.role not in ("system", "developer")]
+    question = _find_question(spoken[-1]) if spoken and spoken[-1].role == "user" else ""
+    if not question:
+        message = "the last message has to be the user's and hold a text or a photo"
+        raise ProtocolError(400, message, param="messages")
     urls: list[str] = []
-    for message in spoken:
-        if len(message.pictures) > 1:
+    history: list[Message] = []
+    for each in spoken:
+        if len(each.pictures) > 1:
             raise ProtocolError(400, "a message may hold one picture; this agent looks at one photo", param="messages")
-        urls += message.pictures
-    history = tuple(Message(role=message.role, content=message.text) for message in spoken[:-1])
-    return spoken[-1].text, history, urls[-1] if urls else None
+        urls += each.pictures
+        if each.role == "user" or (each.role == "assistant" and each.text):
+            history.append(Message(role=each.role, content=each.text))
+    return question, tuple(history[:-1]), urls[-1] if urls else None
+
+
+def _find_question(message: ChatMessage) -> str:
+    if message.text.strip():
+        return message.text
+    return PHOTO_QUESTION if message.pictures else ""
 
 
 def build_reply(

@@ -25,6 +25,7 @@ from apps.outcome import Outcome, ShownEvidence
 from apps.serving import app
 from apps.serving.app import Server, ServerLimits
 from apps.serving.batcher import Batcher
+from apps.serving.protocol import ChatRequest, ProtocolError, parse_request
 from tests.apps.conftest import (
     KEY,
     PHOTO,
@@ -144,6 +145,29 @@ def test_a_question_needs_no_photo(agent: ScriptedAgent) -> None:
     assert agent.images == [None]
 
 
+@pytest.mark.parametrize("words", [(), ({"type": "text", "text": " "},)], ids=["no text", "an empty text"])
+def test_a_photo_without_a_text_asks_for_its_subject(agent: ScriptedAgent, words: tuple[Any, ...]) -> None:
+    picture = {"type": "image_url", "image_url": {"url": data_url(PHOTO)}}
+    with serving(agent) as url:
+        complete(url, {"role": "user", "content": [picture, *words]})
+    assert agent.calls == [["What is this?"]] and agent.images[0].size == PHOTO.size
+
+
+def test_a_history_may_hold_calls_of_tools_and_refusals(agent: ScriptedAgent) -> None:
+    call = {"id": "1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    with serving(agent) as url:
+        complete(
+            url,
+            make_message("What is it?"),
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "content": "a result", "tool_call_id": "1"},
+            {"role": "assistant", "content": [{"type": "refusal", "refusal": "I cannot say."}]},
+            make_message("How tall?"),
+        )
+    first, answer = {"role": "user", "content": "What is it?"}, {"role": "assistant", "content": "I cannot say."}
+    assert agent.histories == [[first, answer]]
+
+
 BIG = Image.new("1", (3000, 2000))
 
 
@@ -166,9 +190,13 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
     ),
     "no question": ([{"role": "assistant", "content": "Hi."}], {}, 400, "last message"),
     "empty question": ([make_message("  ")], {}, 400, "last message"),
-    "tool role": ([{"role": "tool", "content": "x", "tool_call_id": "1"}], {}, 400, "messages.0.role"),
+    "another role": ([{"role": "critic", "content": "x"}], {}, 400, "messages.0.role"),
+    "a tool's result to answer": ([make_message("?"), {"role": "tool", "content": "x", "tool_call_id": "1"}], {}, 400, "last message"),
+    "a URL as a text": ([parts({"type": "image_url", "image_url": "x"})], {}, 400, "content.1.image_url: it has to be an object"),
+    "a number as content": ([{"role": "user", "content": 5}], {}, 400, "messages.0.content: the content of a message is a text"),
+    "101 parts": ([parts(*[{"type": "text", "text": "a"}] * 100)], {}, 400, "messages.0.content: a message may have 100 parts"),
     "several answers": ([make_message("?")], {"n": 2}, 400, "n:"),
-    "tools": ([make_message("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools"),
+    "tools": ([make_message("?")], {"tools": [{"type": "function", "function": {"name": "f"}}]}, 400, "tools: this agent calls no tools"),
     "JSON": (
         [make_message("?")],
         {"response_format": {"type": "json_object"}},
@@ -180,7 +208,7 @@ REFUSED: dict[str, tuple[list[Any], dict[str, Any], int, str]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {}}}},
         400, "response_format.type: answers are plain text",
     ),
-    "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "should be 'text' or 'image_url'"),
+    "audio": ([{"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}], {}, 400, "should be 'text', 'image_url'"),
     "a picture without its URL": ([parts({"type": "image_url"})], {}, 400, "a part has an image_url"),
     "a picture that is null": ([parts({"type": "image_url", "image_url": None})], {}, 400, "a part has an image_url"),
     "an earlier picture without its URL": ([parts({"type": "image_url"}), make_message("?")], {}, 400, "messages.0.content"),
@@ -248,6 +276,46 @@ def test_a_body_without_its_length_is_cut_off_too(small: tuple[str, ScriptedAgen
     answer = httpx.post(f"{url}/v1/chat/completions", content=pieces, headers={"Authorization": f"Bearer {KEY}"})
     assert answer.status_code == 413
     assert answer.json()["error"]["code"] == "request_too_large"
+
+
+MANY = "[" + "{}," * 1_300_000 + "1]"  # 4 MB, which took 24 s and 5.5 GB
+
+
+@pytest.mark.hostile("requests of small JSON that is costly to check")
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": {MANY}}}]}}',
+        f'{{"model": "{MODEL}", "messages": {MANY}}}',
+        f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "?"}}], "metadata": {MANY}}}',
+        f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": "{"," * 4_000_000}"}}]}}',
+        f'{{"model": "{MODEL}", "messages": {"[" * 90_000}{"]" * 90_000}}}',
+        f'{{"model": "{MODEL}", "messages": [{{"role": "user", "content": [{"1," * 99_000}1]}}]}}',
+        f'{{"model": "{MODEL}", "messages": {"1" * 4_000_000}}}',
+    ],
+    ids=["parts", "messages", "ignored", "a text", "nested", "as many parts as are parsed", "one number"],
+)
+def test_json_that_is_costly_to_check_is_refused_at_once(body: str) -> None:
+    began = time.process_time()
+    with pytest.raises(ProtocolError) as refusal:
+        parse_request(body.encode())
+    assert time.process_time() - began < 1.0
+    assert refusal.value.status == 400 and len(str(refusal.value)) < 300
+
+
+def test_the_server_answers_others_while_it_parses(agent: ScriptedAgent, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def parse(body: bytes) -> ChatRequest:
+        assert released.wait(30)
+        return parse_request(body)
+
+    monkeypatch.setattr(app, "parse_request", parse)
+    with serving(agent) as url, ThreadPoolExecutor(1) as other:
+        asked = other.submit(complete, url, make_message("Who?"))
+        inside(url, 1)
+        released.set()
+        assert asked.result(30).choices[0].message.content == "answer to Who?"
 
 
 def test_malformed_json_and_unknown_routes_have_openai_errors(small: tuple[str, ScriptedAgent]) -> None:
