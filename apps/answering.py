@@ -17,11 +17,11 @@ from pydantic import Field, model_validator
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
-from agents.base.files import format_os_error
+from agents.base.files import format_os_error, one_line
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
-from agents.runner.intake import decode_image
+from agents.runner.intake import read_photo_file
 from agents.runner.otlp import OtlpSender, open_sender
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
@@ -175,14 +175,11 @@ def read_photo(path: Path) -> Image.Image:
         PhotoError: The file is missing or cannot be read as a photo.
     """
     try:
-        with Image.open(path) as photo:
-            return decode_image(photo)
+        return read_photo_file(path)
     except FileNotFoundError:
         raise PhotoError(f"there is no file {path}; check the path") from None
-    except Exception as error:
-        raise PhotoError(
-            f"{path} cannot be read as a photo ({type(error).__name__}: {error}); try JPEG, PNG or WebP"
-        ) from error
+    except (OSError, ValueError) as error:
+        raise PhotoError(f"{path} cannot be read as a photo ({one_line(error)}); try JPEG, PNG or WebP") from error
 
 
 class AnswererOptions(ProbedModelOptions, OtlpOptions):

@@ -25,6 +25,7 @@ from agents.base.signals import INTERRUPTED
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
 from agents.record import Unanswered
+from agents.runner.intake import PHOTO_FORMATS
 from agents.search.own_sources import PICTURES
 from agents.settings.shared_options import JsonOptions, print_json
 from apps.answering import (
@@ -61,7 +62,7 @@ class AskOptions(AnswererOptions, JsonOptions):
         None, description="folder of your own photos and pages, indexed by crag index (docs/own_knowledge.md)"
     )
     photo: Annotated[Path | None, Flag(positional=True)] = Field(
-        None, description="a picture in any format that Pillow reads; without one, pages alone are asked"
+        None, description=f"a picture ({', '.join(PHOTO_FORMATS)}); without one, pages alone are asked"
     )
     question: Annotated[str | None, Flag(positional=True)] = Field(
         None, description="the question; without one, a dialog begins"

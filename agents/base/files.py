@@ -60,6 +60,20 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
             raise
 
 
+def read_bounded(path: Path, limit: int) -> bytes:
+    """Read a file, of which no more than the limit is in memory: some files have no end, and no true size.
+
+    Raises:
+        ValueError: The file has more bytes than ``limit``.
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(f"it is larger than {limit // 2**20} MB; make it smaller or divide it")
+    return data
+
+
 def append_lines(path: Path, lines: Iterable[str]) -> None:
     """Append lines to a file as UTF-8, ``well_formed``: all of them, or none if the disk is full.
 

@@ -1,31 +1,85 @@
 """Decoding of untrusted picture files, with limits of format, pixels and time that are checked before decoding.
 
 Seconds on one core of a 2024 server with Pillow 13: 4 megapixels take 0.02 (JPEG) to 0.11 (PNG of noise), 25 megapixels 0.11 to 0.64. A
-progressive JPEG takes as long once more for each of its scans, of which a megabyte can hold thousands. So small pictures of common formats
-are decoded at once; all others in a process that is killed when the picture's time limit is over.
+progressive JPEG takes as long once more for each of its scans, of which a megabyte can hold thousands. Pillow's Python code takes some
+microseconds for each piece of a file, of which a megabyte can hold a hundred thousand. So small pictures of common formats and of few
+pieces are decoded at once; all others in a process that is killed when the picture's time limit is over.
 """
 
 import io
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 from PIL import Image, ImageFile
 
+from agents.base.files import read_bounded
 from agents.models.pixels import to_rgb
 from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWorker
 
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 """What cameras, browsers and encyclopedias use. Pillow's other decoders are seldom looked after; that of EPS starts Ghostscript."""
 
+MAX_PIXELS = 178_956_970
+"""Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
+
+KEPT_PIXELS = 25_000_000
+"""Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
+
+MAX_FILE_BYTES = 300 * 2**20  # of a user's own picture; one of ``MAX_PIXELS`` in plain RGB has 512 MB
+FILE_SECONDS = 30.0
+"""Time limit of a user's own picture that may take long: nobody else waits for it."""
+
 MAX_SCANS = 20  # of a JPEG that is decoded at once; libjpeg's own script of a progressive one has 10
 
 _QUICK_FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP"})  # MPO: a JPEG with further pictures behind it
+_HEADER_READS = 2_000  # of a file's header; a camera's has some dozens of segments
+_READS = 20_000  # of its pixels: a PNG of 50 MB in blocks of 8 KB, as libpng writes them
 _SCAN = b"\xff\xda"  # JPEG's marker "start of scan"
 _LIMITS, _SIZE = struct.Struct(">QQ"), struct.Struct(">II")
 
 Image.init()  # ``Image.open(formats=...)`` raises KeyError for a format whose plugin has not been loaded yet
 
 DecodeElsewhere = Callable[[bytes], Image.Image]
+
+
+class TakesLongError(Exception):
+    """A picture may take long to decode."""
+
+
+class PictureTooLargeError(ValueError):
+    """A picture has more pixels than are decoded."""
+
+
+class _CountedFile(io.BytesIO):
+    """File of a picture that raises TakesLongError at the read after the last one left."""
+
+    reads_left = _HEADER_READS
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Read as any file does."""
+        self.reads_left -= 1
+        if self.reads_left < 0:
+            raise TakesLongError
+        return super().read(size)
+
+
+def read_picture_file(path: Path, seconds: float = FILE_SECONDS) -> Image.Image:
+    """Decode a user's own file as ``decode_picture`` does, within the limits of this module.
+
+    Raises:
+        ValueError: The file is too large, holds no picture, or one that is too large or takes too long.
+        OSError: The file cannot be read.
+    """
+    data = read_bounded(path, MAX_FILE_BYTES)
+    return decode_picture(data, max_pixels=MAX_PIXELS, kept_pixels=KEPT_PIXELS, worker=_get_worker(), seconds=seconds)
+
+
+@cache
+def _get_worker() -> SubprocessWorker:
+    return SubprocessWorker()
 
 
 def decode_picture(
@@ -40,23 +94,46 @@ def decode_picture(
         ValueError: The file holds no picture, or one that is too large or takes too long.
     """
     try:
-        with _open(data, max_pixels) as image:
-            if decodes_quickly(image, data, kept_pixels):
-                return reduced_rgb(image, kept_pixels)
-    except ValueError:
+        return decode_at_once(data, max_pixels=max_pixels, kept_pixels=kept_pixels)
+    except TakesLongError:
+        return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=kept_pixels, seconds=seconds)
+
+
+def decode_at_once(data: bytes, *, max_pixels: int, kept_pixels: int) -> Image.Image:
+    """Decode a file that is sure to be quick.
+
+    Raises:
+        TakesLongError: The file may take long.
+        PictureTooLargeError: Its picture has more than ``max_pixels``.
+        ValueError: It holds no picture, or a broken one.
+    """
+    file = _CountedFile(data)
+    with _as_value_error(), _open(file, max_pixels) as image:
+        if not _decodes_quickly(image, data, kept_pixels):
+            raise TakesLongError
+        file.reads_left = _READS
+        return reduced_rgb(image, kept_pixels)
+
+
+@contextmanager
+def _as_value_error() -> Iterator[None]:
+    """Turn what Pillow's decoders raise on broken files, dozens of kinds, into ValueError."""
+    try:
+        yield
+    except (TakesLongError, ValueError):
         raise
-    except Exception as error:  # Pillow's decoders raise dozens of kinds on broken files
+    except Exception as error:
         raise ValueError(f"image cannot be decoded: {type(error).__name__}: {error}") from error
-    return decoded_in(worker, data, max_pixels=max_pixels, kept_pixels=kept_pixels, seconds=seconds)
 
 
-def decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
-    """Return whether an opened file is sure to decode in a fraction of a second for some megapixels."""
+def _decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
+    """Return whether an opened file of few pieces decodes in a fraction of a second for some megapixels."""
     jpeg = image.format in ("JPEG", "MPO")
     return (
         image.format in _QUICK_FORMATS
         and image.width * image.height <= max_pixels
         and not (jpeg and data.count(_SCAN) > MAX_SCANS)
+        and not any(tile[0] in Image.DECODERS for tile in getattr(image, "tile", ()))  # written in Python, as for RLE
     )
 
 
@@ -79,7 +156,7 @@ def decoded_in(
 def decoded_bytes(data: bytes) -> bytes:
     """Decode a file in the process: limits and file in, size and pixels out."""
     max_pixels, kept_pixels = _LIMITS.unpack_from(data)
-    with _open(data[_LIMITS.size :], max_pixels) as image:
+    with _open(io.BytesIO(data[_LIMITS.size :]), max_pixels) as image:
         rgb = reduced_rgb(image, kept_pixels)
     return _SIZE.pack(*rgb.size) + rgb.tobytes()
 
@@ -134,8 +211,11 @@ def read_file(image: Image.Image) -> bytes | None:
     return data
 
 
-def _open(data: bytes, max_pixels: int) -> Image.Image:
-    image = Image.open(io.BytesIO(data), formats=FORMATS)
+def _open(file: io.BytesIO, max_pixels: int) -> Image.Image:
+    try:
+        image = Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        raise PictureTooLargeError(f"more than {max_pixels} pixels") from error
     if image.width * image.height > max_pixels:
-        raise ValueError(f"{image.width} x {image.height} pixels are more than {max_pixels}")
+        raise PictureTooLargeError(f"{image.width} x {image.height} pixels are more than {max_pixels}")
     return image

@@ -5,13 +5,26 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice, zip_longest
+from pathlib import Path
 from typing import Any
 
 from PIL import Image, ImageFile
 
 from agents.base_agent import Message
 from agents.methods.domains import find_domain
-from agents.models.picture_files import FORMATS, DecodeElsewhere, decoded_in, decodes_quickly, read_file, reduced_rgb
+from agents.models.picture_files import (
+    FORMATS,
+    KEPT_PIXELS,
+    MAX_PIXELS,
+    DecodeElsewhere,
+    decode_at_once,
+    decoded_in,
+    read_file,
+    read_picture_file,
+    reduced_rgb,
+)
+from agents.models.picture_files import PictureTooLargeError as PictureTooLargeError
+from agents.models.picture_files import TakesLongError as TakesLongError
 from agents.search.provided_context import parse_provided
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import without_controls
@@ -22,12 +35,6 @@ _log = logging.getLogger(__name__)
 
 MAX_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
 MAX_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
-
-MAX_PIXELS = 178_956_970
-"""Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
-
-KEPT_PIXELS = 25_000_000
-"""Larger pictures are made smaller at once: 16 of them at full size would take the memory that models need."""
 
 PHOTO_FORMATS = FORMATS
 """Formats that a photo which was sent as a file may have."""
@@ -63,9 +70,12 @@ def decode_image(image: Any, elsewhere: DecodeElsewhere | None = None) -> Image.
     if pixels > MAX_PIXELS:
         raise ValueError(f"{image.width} x {image.height} pixels are more than {MAX_PIXELS}")
     data = read_file(image)
-    if elsewhere is not None and data is not None and not decodes_quickly(image, data, KEPT_PIXELS):
+    if elsewhere is None or data is None:
+        return reduced_rgb(image, KEPT_PIXELS)
+    try:
+        return decode_photo_at_once(data)
+    except TakesLongError:
         return elsewhere(data)
-    return reduced_rgb(image, KEPT_PIXELS)
 
 
 def photo_id(image: Any) -> bytes:
@@ -119,6 +129,27 @@ class OpenedPhotos:
 def is_file(identity: bytes) -> bool:
     """Return whether ``photo_id`` recognises a file: the same content is the same picture."""
     return identity.startswith(_FILE)
+
+
+def read_photo_file(path: Path) -> Image.Image:
+    """Decode a user's file as ``decode_image`` does, within limits of bytes, pixels and time.
+
+    Raises:
+        ValueError: The file is too large, holds no picture, or one that is too large or takes too long.
+        OSError: The file cannot be read.
+    """
+    return read_picture_file(path)
+
+
+def decode_photo_at_once(data: bytes, max_pixels: int = MAX_PIXELS) -> Image.Image:
+    """Decode a file as ``decode_image`` does, if that is sure to be quick.
+
+    Raises:
+        TakesLongError: The file may take long.
+        PictureTooLargeError: Its picture has more than ``max_pixels``.
+        ValueError: It holds no picture, or a broken one.
+    """
+    return decode_at_once(data, max_pixels=max_pixels, kept_pixels=KEPT_PIXELS)
 
 
 def decode_in_process(

@@ -32,7 +32,7 @@ from agents.base.cluster import Each, map_locally
 from agents.base.files import annotate_os_error, one_line, parse_json, shorten_name
 from agents.base.sqlite_faults import find_errno, get_kind
 from agents.models.base import FloatArray
-from agents.models.pixels import to_rgb
+from agents.models.picture_files import read_picture_file
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
 from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path
@@ -265,16 +265,11 @@ def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatA
     broken: dict[bytes, str] = {}
     for key, content in batch:
         try:
-            read[key] = content if isinstance(content, str) else _decode(content)
-        except (OSError, ValueError, Image.DecompressionBombError) as error:
+            read[key] = content if isinstance(content, str) else read_picture_file(content)
+        except (OSError, ValueError) as error:
             broken[key] = str(error)
     vectors = encoder.embed([*read.values()]) if read else ()
     return dict(zip(read, vectors, strict=True)), broken
-
-
-def _decode(path: Path) -> Image.Image:
-    with Image.open(path) as image:
-        return to_rgb(image)
 
 
 def _image_metadata(row: ImageRow) -> dict[str, str]:

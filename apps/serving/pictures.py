@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import io
 import os
 import threading
 import time
@@ -11,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from agents.runner.intake import PHOTO_FORMATS, decode_image, decode_in_process
+from agents.runner.intake import PictureTooLargeError, TakesLongError, decode_in_process, decode_photo_at_once
 from agents.search.pages.fetching import FetchError, fetch
 from agents.time_limits.subprocess_worker import SubprocessWorker
 from apps.serving.protocol import ProtocolError
@@ -21,7 +20,6 @@ DECODE_SECONDS = 5.0
 
 _FETCH_SECONDS = 5.0
 _FETCHES = 32  # at once: as many as questions are let in by default
-_HEADER_READS = 2_000  # of a file's header; one of millions of segments keeps Pillow's Python code busy for seconds
 
 
 class PhotoReader:
@@ -88,7 +86,7 @@ class PhotoReader:
         try:
             try:
                 return await loop.run_in_executor(self._quick, self._decode_at_once, data)
-            except _TakesLongError:
+            except TakesLongError:
                 end = time.monotonic() + self._seconds
                 return await loop.run_in_executor(self._slow, self._decode_in_process, data, end, abandoned)
         finally:
@@ -100,7 +98,7 @@ class PhotoReader:
         """Decode a file as ``decode`` does, in the thread of the caller."""
         try:
             return self._decode_at_once(data)
-        except _TakesLongError:
+        except TakesLongError:
             end = time.monotonic() + self._seconds
             return self._slow.submit(self._decode_in_process, data, end, threading.Event()).result()
 
@@ -108,25 +106,15 @@ class PhotoReader:
         """Decode a file that is sure to be quick.
 
         Raises:
-            _TakesLongError: The file may take long.
+            TakesLongError: The file may take long.
             ProtocolError: It is no picture or too large.
         """
         try:
-            file = _CountedReads(data)
-            with Image.open(file, formats=PHOTO_FORMATS) as image:
-                file.is_counting = False
-                if image.width * image.height > self._max_pixels:
-                    message = (
-                        f"the picture has {image.width} x {image.height} pixels; at most {self._max_pixels} are taken"
-                    )
-                    raise _build_error(message, "image_too_large")
-                return decode_image(image, _leave_to_process)
-        except (ProtocolError, _TakesLongError):
-            raise
-        except Image.DecompressionBombError as error:  # Pillow opens nothing that is larger still
-            message = f"the picture has too many pixels; at most {self._max_pixels} are taken"
+            return decode_photo_at_once(data, self._max_pixels)
+        except PictureTooLargeError as error:
+            message = f"the picture is too large: {error}; make it smaller"
             raise _build_error(message, "image_too_large") from error
-        except Exception as error:
+        except ValueError as error:
             raise _build_decode_error(error) from error
 
     def _decode_in_process(self, data: bytes, end: float, abandoned: threading.Event) -> Image.Image:
@@ -138,28 +126,6 @@ class PhotoReader:
                 raise _build_decode_error(error) from error
             message = f"the picture takes more than {self._seconds:g} s to decode; send it as an ordinary JPEG or PNG"
             raise _build_error(message, "image_too_slow") from error
-
-
-class _TakesLongError(Exception):
-    """A picture may take long to decode."""
-
-
-class _CountedReads(io.BytesIO):
-    """A file that raises _TakesLongError after ``_HEADER_READS`` reads, while it counts them."""
-
-    is_counting = True
-    _reads = 0
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Read as any file does."""
-        self._reads += 1
-        if self.is_counting and self._reads > _HEADER_READS:
-            raise _TakesLongError
-        return super().read(size)
-
-
-def _leave_to_process(_: bytes) -> Image.Image:
-    raise _TakesLongError
 
 
 def _decode_data_url(url: str) -> bytes:
@@ -186,7 +152,7 @@ def _build_fetch_error(reason: str) -> ProtocolError:
 
 
 def _build_decode_error(error: Exception) -> ProtocolError:
-    message = f"the picture cannot be decoded ({type(error).__name__}); send JPEG, PNG or WebP"
+    message = f"the picture cannot be decoded ({type(error.__cause__ or error).__name__}); send JPEG, PNG or WebP"
     return _build_error(message, "invalid_image")
 
 

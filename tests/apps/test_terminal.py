@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,11 @@ from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from agents.crag_agent import CragAgent
+from agents.models.picture_files import read_picture_file
 from agents.search.hits import SearchError
 from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
-from apps import crag, terminal
+from apps import answering, crag, terminal
 from apps.answering import AgentError, Answerer, Question
 from apps.terminal import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, within_a_minute
@@ -103,6 +105,17 @@ def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys:
     assert terminal.main([str(tmp_path / "gone.jpg"), "What?"]) == 2
     stderr = capsys.readouterr().err
     assert "broken.jpg cannot be read as a photo" in stderr and "there is no file" in stderr
+
+
+@pytest.mark.hostile("photos made to take long, sent to a server; clients who leave meanwhile")
+def test_a_slow_photo_is_given_up(
+    tmp_path: Path, slow: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "read_photo_file", partial(read_picture_file, seconds=0.5))
+    (tmp_path / "slow.jpg").write_bytes(slow)
+    assert terminal.main([str(tmp_path / "slow.jpg"), "What?"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "slow.jpg cannot be read as a photo (it takes more than 0.50 s" in line
 
 
 def test_a_missing_index_names_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

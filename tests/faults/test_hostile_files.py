@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.picture_files import FORMATS, MAX_SCANS, decode_picture, decodes_quickly, read_file
+from agents.models import picture_files
+from agents.models.picture_files import (
+    FORMATS,
+    MAX_SCANS,
+    TakesLongError,
+    decode_at_once,
+    decode_picture,
+    read_file,
+    read_picture_file,
+)
 from agents.runner.intake import decode_image
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
@@ -32,7 +41,17 @@ from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWork
 from tests.support.fault_plan import MARK, Plan
 from tests.support.fault_trial import questions, spoilt_agent
 from tests.support.fault_variants import full_settings
-from tests.support.hostile_files import HOSTILE_PAGE, Panic, bomb, encoded, scans
+from tests.support.hostile_files import (
+    HOSTILE_PAGE,
+    Panic,
+    bomb,
+    chunks_behind_pixels,
+    encoded,
+    large_png,
+    pixels_in_chunks,
+    run_lengths,
+    scans,
+)
 from tests.support.process_functions import doubled, dying, endless, environment, failing, greedy, process, ready_worker
 from tests.support.scripted_clock import ScriptedClock
 from tests.support.scripted_parts import PICTURE, Search
@@ -262,13 +281,60 @@ def test_a_picture_of_thousands_of_scans_is_given_up() -> None:
     data = scans(5_000)
     image = Image.open(io.BytesIO(data))
     assert image.width * image.height > KEPT_PICTURE_PIXELS
-    assert not decodes_quickly(image, data, 10 * KEPT_PICTURE_PIXELS)
-    assert decodes_quickly(Image.open(io.BytesIO(scans(1))), scans(1), 10 * KEPT_PICTURE_PIXELS)
+    limits = {"max_pixels": MAX_PICTURE_PIXELS, "kept_pixels": 10 * KEPT_PICTURE_PIXELS}
+    with pytest.raises(TakesLongError):
+        decode_at_once(data, **limits)
+    assert decode_at_once(scans(1), **limits).size == image.size
     assert scans(1).count(b"\xff\xda") <= MAX_SCANS
     began = time.perf_counter()
     with pytest.raises(ValueError, match=r"more than 0.50 s"):
         read(data, seconds=0.5)
     assert time.perf_counter() - began < 5.0
+
+
+SLOW_IN_PYTHON = {
+    "chunks behind the pixels": chunks_behind_pixels(300_000),
+    "chunks of pixels": pixels_in_chunks(300_000),
+    "run lengths": run_lengths((4_000, 4_000)),
+}
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+@pytest.mark.parametrize("kind", SLOW_IN_PYTHON)
+def test_what_python_decodes_is_left_to_the_process(kind: str, tmp_path: Path) -> None:
+    began = time.process_time()
+    with pytest.raises(TakesLongError):
+        decode_at_once(SLOW_IN_PYTHON[kind], max_pixels=MAX_PICTURE_PIXELS, kept_pixels=MAX_PICTURE_PIXELS)
+    assert time.process_time() - began < 0.3
+    with pytest.raises(ValueError, match=r"more than 0.01 s"):
+        read(SLOW_IN_PYTHON[kind], seconds=0.01)
+    path = tmp_path / "photo"
+    path.write_bytes(SLOW_IN_PYTHON[kind])
+    with pytest.raises(ValueError, match=r"more than 0.01 s"):
+        read_picture_file(path, seconds=0.01)
+
+
+@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
+def test_a_picture_of_run_lengths_is_decoded_in_the_process() -> None:
+    data = run_lengths((64, 48))
+    with pytest.raises(TakesLongError):
+        decode_at_once(data, max_pixels=MAX_PICTURE_PIXELS, kept_pixels=MAX_PICTURE_PIXELS)
+    assert read(data).size == (64, 48)
+
+
+def test_a_large_png_in_small_chunks_is_decoded_at_once() -> None:
+    data = large_png(4_000)
+    assert len(data) > 15_000_000  # as large as a request may be
+    picture = decode_at_once(data, max_pixels=MAX_PICTURE_PIXELS, kept_pixels=MAX_PICTURE_PIXELS)
+    assert picture.size == (4_000, 4_000)
+
+
+@pytest.mark.hostile("files without an end")
+@pytest.mark.parametrize("path", ["/dev/zero", "/dev/urandom"])
+def test_a_file_without_an_end_is_refused(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(picture_files, "MAX_FILE_BYTES", 2**20)
+    with pytest.raises(ValueError, match="larger than 1 MB"):
+        read_picture_file(Path(path))
 
 
 @pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
