@@ -60,18 +60,30 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
             raise
 
 
+class TooLargeError(ValueError):
+    """A file is larger than what is read; the message says how large that is and what to do."""
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """Read a file, of which no more than the limit is in memory: some files have no end, and no true size.
 
     Raises:
-        ValueError: The file has more bytes than ``limit``.
+        TooLargeError: The file has more bytes than ``limit``.
         OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         data = file.read(limit + 1)
     if len(data) > limit:
-        raise ValueError(f"it is larger than {limit // 2**20} MB; make it smaller or divide it")
+        raise TooLargeError(f"it is larger than {limit // 2**20} MB; make it smaller or divide it")
     return data
+
+
+def is_below(path: Path, folder: Path) -> bool:
+    """Return whether a path is below a folder, also after all links are followed."""
+    try:
+        return path.resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a name that is too long, NUL in it, links in a circle
+        return False
 
 
 def append_lines(path: Path, lines: Iterable[str]) -> None:

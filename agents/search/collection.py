@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agents.base.files import is_below
 from agents.search.hits import SearchError
 
 PHOTOS, TABLE, PAGES, GATES = "photos", "photos.csv", "pages", "gates"
@@ -43,10 +44,14 @@ class Collection:
         """Return the collection in a folder.
 
         Raises:
-            SearchError: There is no such folder, it holds neither photos nor pages, or a table without its photos.
+            SearchError: There is no such folder, it holds neither photos nor pages, or a table without its photos, or a part of it is a
+                link that leads out of it.
         """
         if not folder.is_dir():
             raise SearchError(f"there is no folder {folder}; name the folder of a collection")
+        for name in (PHOTOS, TABLE, PAGES):
+            if not is_below(folder / name, folder):
+                raise SearchError(f"{folder / name} is a link that leads out of {folder}; copy what it leads to there")
         collection = cls(folder)
         if collection.photos is None and collection.pages is None:
             raise SearchError(

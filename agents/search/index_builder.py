@@ -247,7 +247,12 @@ def image_key(encoder: Encoder, row: ImageRow) -> bytes:
     Raises:
         OSError: The image's file cannot be read.
     """
-    return cache_key(encoder.fingerprint, b"image:" + hashlib.sha256(row.path.read_bytes()).digest())
+    return cache_key(encoder.fingerprint, b"image:" + _hash_file(row.path))
+
+
+def _hash_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 def text_key(encoder: Encoder, row: ChunkRow) -> bytes:

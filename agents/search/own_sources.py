@@ -1,6 +1,7 @@
 """Reads a user's own knowledge: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,14 +11,18 @@ from pathlib import Path
 
 from agents.base.cluster import Each, map_locally
 from agents.base.files import (
+    TooLargeError,
     format_os_error,
+    is_below,
     open_table,
     parse_front_matter,
+    read_bounded,
     shorten_name,
     spell_as_file,
     well_formed,
     write_whole,
 )
+from agents.models.picture_files import MAX_FILE_BYTES
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.charsets import decode_page
@@ -35,6 +40,10 @@ _RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # the line below the header of a Markd
 _TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 400 characters holds it
 _HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 _CAPTION = ".txt"
+MAX_DOCUMENT_BYTES = 10 * 2**20
+"""Larger documents are left out: reading HTML takes up to forty times its size in memory, and some seconds a megabyte."""
+_MAX_PDF_BYTES, _MAX_PDF_PAGES = 200 * 2**20, 10_000  # a PDF may have pictures; each page takes a millisecond
+_MAX_CAPTION_BYTES = 2**20
 _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 
 
@@ -132,12 +141,18 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
     entities: dict[str, Entity] = {}
     for photo, caption in captions.items():
         try:
-            text = decode_page((folder / caption).read_bytes())
+            if not is_below(folder / caption, folder):
+                problems.append(f"{folder / caption} is a link that leads out of {folder}; copy the caption there")
+                continue
+            text = decode_page(read_bounded(folder / caption, _MAX_CAPTION_BYTES))
             name, *lines = [line.strip() for line in text.splitlines() if line.strip()]
         except OSError:
             problems.append(
                 f"{folder / photo} has no caption; write what it shows into {caption.name}, or list it in a table"
             )
+            continue
+        except TooLargeError as error:
+            problems.append(f"{folder / caption} is no caption: {error}")
             continue
         except ValueError:
             problems.append(f"{folder / caption} is empty; its first line has to name what the photo shows")
@@ -159,14 +174,15 @@ def _explain_spare(path: Path) -> str:
 
 
 def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """List the files below a folder, and the links to folders or to nothing, which are not followed.
+    """List the files below a folder, and the links to folders, to nothing or out of it, which are not followed.
 
     Both are sorted and relative to the folder, without what a point before a name hides.
     """
     inside = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
     visible = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
-    files = [path for path in visible if (folder / path).is_file()]
-    return files, [path for path in visible if (folder / path).is_symlink() and not (folder / path).is_file()]
+    outside = {path for path in visible if (folder / path).is_symlink() and not is_below(folder / path, folder)}
+    files = [path for path in visible if path not in outside and (folder / path).is_file()]
+    return files, sorted(outside | {path for path in visible if (folder / path).is_symlink()} - {*files})
 
 
 def _attributes(lines: Sequence[str]) -> dict[str, str]:
@@ -182,7 +198,7 @@ def _unusable(folder: Path, name: str) -> str:
     if not name:
         return "'file' is empty"
     try:
-        below = not Path(name).is_absolute() and (folder / name).resolve().is_relative_to(folder.resolve())
+        below = not Path(name).is_absolute() and is_below(folder / name, folder)
         there = (folder / name).is_file()
     except (OSError, ValueError, RuntimeError) as error:  # too long, NUL in it, links in a circle
         return f"{shorten_name(name)} is no name of a photo ({shorten_name(error)})"
@@ -224,7 +240,10 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
     """Copy photos into the picture cache, for presets that look at what image search found."""
     for row in rows:
         target = folder / cache_name(row.url)
-        data = row.path.read_bytes()
+        try:
+            data = read_bounded(row.path, MAX_FILE_BYTES)
+        except TooLargeError as error:
+            raise SourceError(f"{row.path} cannot be used: {error}") from error
         if not target.is_file() or target.read_bytes() != data:
             write_whole(target, data)
 
@@ -285,6 +304,8 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         ]
     except SourceError:
         raise
+    except TooLargeError as error:
+        return [], str(error)
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error)
     nothing = "it holds no text" + (" (a scan? OCR it first)" if ending == _PDF else "")
@@ -320,7 +341,7 @@ def _is_pdf(path: Path) -> bool:
 
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = decode_page(path.read_bytes())
+    page = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES))
     return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
@@ -340,7 +361,7 @@ def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
     Returns:
         The page, and why its fields are not read.
     """
-    text, problem = decode_page(path.read_bytes()), ""
+    text, problem = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES)), ""
     fields: dict[str, object] = {}
     try:
         document = parse_front_matter(text)
@@ -354,7 +375,7 @@ def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
 
 
 def _plain(path: Path, url: str) -> tuple[list[Page], str]:
-    return [Page(url, path.stem, decode_page(path.read_bytes()))], ""
+    return [Page(url, path.stem, decode_page(read_bounded(path, MAX_DOCUMENT_BYTES)))], ""
 
 
 def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
@@ -367,11 +388,13 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
         from pypdf import PdfReader
     except ImportError as error:
         raise SourceError("reading PDF files takes: pip install pypdf") from error
-    document = PdfReader(path)
+    document = PdfReader(io.BytesIO(read_bounded(path, _MAX_PDF_BYTES)))
     metadata_title = (document.metadata.title if document.metadata else None) or ""
     title = metadata_title.strip() or path.stem
     pages: list[Page] = []
     broken: dict[int, str] = {}
+    if (count := document.root_object["/Pages"].get("/Count", 0)) > _MAX_PDF_PAGES:  # listing them takes long, too
+        raise TooLargeError(f"it has {count} pages, of which at most {_MAX_PDF_PAGES} are read; divide it")
     for number, page in enumerate(document.pages, 1):
         try:
             pages.append(Page(f"{url}#page={number}", f"{title}, page {number}", page.extract_text()))

@@ -24,7 +24,7 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import format_os_error, one_line, open_table, parse_json, shorten_name, spell_as_file
+from agents.base.files import format_os_error, is_below, one_line, open_table, parse_json, shorten_name, spell_as_file
 from evaluation.records import EvaluationError
 
 NAMES = ("questions.csv", "questions.jsonl")
@@ -149,6 +149,8 @@ def _make_id(*parts: str) -> str:
 def _find_photo_fault(folder: Path, name: str) -> str:
     """Return why a photo cannot be used, or ""."""
     path = folder / spell_as_file(folder, name)
+    if not is_below(path, folder):
+        return f"{shorten_name(name)} lies outside of {folder}; a photo lies below the folder of its file of questions"
     try:
         if not path.is_file():
             return f"there is no photo {shorten_name(path)}"

@@ -187,7 +187,7 @@ def test_a_server_that_decodes_slow_photos_stops_soon(slow: bytes) -> None:
 
 @pytest.mark.parametrize("side", [8_000, 20_000])
 def test_a_picture_of_too_many_pixels_is_too_large_however_many(side: int) -> None:
-    with pytest.raises(ProtocolError, match="pixels.*; make it smaller") as refused:
+    with pytest.raises(ProtocolError, match=r"pixels.*; make it smaller") as refused:
         PhotoReader(50_000_000).decode_now(encoded(Image.new("1", (side, side)), "PNG"))
     assert refused.value.code == "image_too_large"
 

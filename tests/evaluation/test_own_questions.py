@@ -92,6 +92,17 @@ def test_a_photo_is_found_by_its_name_however_accents_are_spelled(
     assert read_questions(write_json_lines(folder, row)) == [replace(dialog, photo=renamed)], "ids are of what rows say"
 
 
+@pytest.mark.hostile("links of a collection that lead out of it")
+@pytest.mark.parametrize("name", ["../outside.png", "link.png", "ABSOLUTE"])
+def test_a_photo_outside_of_the_folder_is_refused(folder: Path, name: str) -> None:
+    outside = folder.parent / "outside.png"
+    picture().save(outside)
+    (folder / "link.png").symlink_to(outside)
+    row = {"photo": str(outside) if name == "ABSOLUTE" else name, "question": "Who?", "answers": ["x"]}
+    with pytest.raises(EvaluationError, match="lies outside of"):
+        read_questions(write_json_lines(folder, row))
+
+
 def test_ids_do_not_depend_on_the_place_in_the_file(folder: Path) -> None:
     before = read_questions(write_csv(folder))
     header, *rows = CSV.splitlines()

@@ -53,6 +53,19 @@ def test_photos_without_a_caption_are_all_named(museum: Path) -> None:
     assert "mill.png has no caption" in first and "pond.txt is empty" in second
 
 
+@pytest.mark.hostile("links of a collection that lead out of it")
+@pytest.mark.parametrize("name", ["pages", "photos", "photos.csv"])
+def test_a_part_that_leads_out_of_the_collection_is_refused(museum: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    if (museum / name).is_dir():
+        shutil.move(museum / name, outside)
+    else:
+        outside.write_text("file,entity\n")
+    (museum / name).symlink_to(outside)
+    with pytest.raises(SearchError, match=f"{name} is a link that leads out of"):
+        Collection.open(museum)
+
+
 def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache = tmp_path / "cache"
     config = RunConfig.read(cache=cache, knowledge=museum)

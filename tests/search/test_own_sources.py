@@ -330,6 +330,74 @@ def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monke
     assert all(row.page_snippet.encode() for row in rows)
 
 
+OUT = "links of a collection that lead out of it"
+LARGE = "documents without a bound: HTML, text, PDF pages"
+
+
+@pytest.mark.hostile(OUT)
+@pytest.mark.parametrize("target", ["/proc/self/environ", "/etc/passwd", "../secret.txt", "beside/../../secret.txt"])
+def test_documents_outside_of_the_folder_are_not_read(documents: Path, target: str) -> None:
+    (documents.parent / "secret.txt").write_text("the password is 1874")
+    (documents / "beside").mkdir()
+    (documents / "env.txt").symlink_to(target)
+    (documents / "inside.txt").symlink_to("note.txt")
+    rows, left_out = read_documents(documents, content_of=main_content)
+    assert left_out == ["env.txt: this link is not followed; copy what it leads to there"]
+    names = {row.page_url.partition("#")[0] for row in rows}
+    assert names == {"guide.pdf", "hours.html", "inside.txt", "note.txt", "rules/lending.md"}
+
+
+@pytest.mark.hostile(OUT)
+def test_captions_and_photos_outside_of_the_folder_are_not_read(tmp_path: Path, photos: Path) -> None:
+    (tmp_path / "secret.txt").write_text("the password is 1874")
+    (photos / "mill.txt").symlink_to(tmp_path / "secret.txt")
+    (photos / "pond.txt").write_text("Duck Pond")
+    (photos / "old" / "mill.txt").write_text("Old Mill")
+    (photos / "linked.png").symlink_to(tmp_path / "outside.png")
+    draw(1).save(tmp_path / "outside.png")
+    (photos / "linked.txt").write_text("Secret")
+    with pytest.raises(
+        SourceError, match=r"mill\.txt is a link that leads out of .*photos; copy the caption"
+    ) as raised:
+        read_captions(photos)
+    assert "1874" not in str(raised.value) and len(str(raised.value).splitlines()) == 1
+    (photos / "mill.txt").unlink()
+    (photos / "mill.txt").write_text("Old Mill")
+    rows, left_out = read_captions(photos)
+    assert [row.path.name for row in rows] == ["mill.png", "mill.png", "pond.png"]
+    assert left_out[-1].startswith("linked.png: this link is not followed")
+
+
+@pytest.mark.hostile(LARGE)
+@pytest.mark.parametrize("name", ["large.html", "large.md", "large.txt", "large.pdf"])
+def test_a_document_that_is_too_large_is_named_and_not_read(documents: Path, name: str) -> None:
+    with (documents / name).open("wb") as file:
+        file.truncate(10**12)
+    rows, left_out = read_documents(documents, content_of=main_content)
+    limit = 200 if name.endswith("pdf") else 10
+    assert left_out == [f"{name}: it is larger than {limit} MB; make it smaller or divide it"]
+    assert len(rows) == 5
+
+
+@pytest.mark.hostile(LARGE)
+def test_a_pdf_of_too_many_pages_is_named(documents: Path) -> None:
+    small = (documents / "guide.pdf").read_bytes()
+    assert b"/Count 2" in small
+    (documents / "large.pdf").write_bytes(small.replace(b"/Count 2", b"/Count 100000"))
+    _, left_out = read_documents(documents, content_of=main_content)
+    assert left_out == ["large.pdf: it has 100000 pages, of which at most 10000 are read; divide it"]
+
+
+@pytest.mark.hostile(LARGE)
+def test_a_caption_that_is_too_large_is_named(photos: Path) -> None:
+    for name in ("mill", "old/mill", "pond"):
+        (photos / f"{name}.txt").write_text("Old Mill")
+    with (photos / "pond.txt").open("wb") as file:
+        file.truncate(10**12)
+    with pytest.raises(SourceError, match=r"pond\.txt is no caption: it is larger than 1 MB"):
+        read_captions(photos)
+
+
 def test_a_long_page_is_indexed_to_its_end(tmp_path: Path) -> None:
     text = "".join(f"<p>Part {n} tells of the mill and its {n} stones in a long sentence.</p>" for n in range(6_000))
     (tmp_path / "pages").mkdir()
