@@ -1,7 +1,6 @@
 """Build the agent for the applications, ask it, and return each answer with its record."""
 
 import logging
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from pydantic import Field, model_validator
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
 from agents.base.files import format_os_error, one_line
+from agents.base.printing import print_error
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
@@ -241,7 +241,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
             config.preset, config.profile.name, _name_searched(config, searched), config.settings.description, limit
         )
         if config.collection_note:
-            print(config.collection_note, file=sys.stderr)
+            print_error(config.collection_note)
         answerer = Answerer(agent, options.trace, about, spans)
         loaded = agent.warm_up(blank_turn=False)
     if loaded.fault is not None:
@@ -303,7 +303,7 @@ def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
         return config.collection.split
     splits = config.splits(web=options.no_images)
     if len(splits) > 1 and not (options.no_web and options.no_images):
-        print(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too", file=sys.stderr)
+        print_error(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too")
     return splits[0] if splits else DEFAULT_SPLIT
 
 
@@ -311,5 +311,5 @@ def _can_search_pages(config: RunConfig, split: str) -> bool:
     """Return whether to search pages of a split; say on standard error if the cache has its photos alone."""
     if config.collection is not None or not config.has_photos_alone(split):
         return True
-    print(f"{split} has no index of pages: its photos alone are searched", file=sys.stderr)
+    print_error(f"{split} has no index of pages: its photos alone are searched")
     return False

@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from agents.base.printing import print_error, print_text
 from agents.base.signals import INTERRUPTED, sigterm_as_ctrl_c
 
 _SHELLS = ("bash", "zsh", "tcsh")
@@ -79,17 +80,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run([*(sys.argv[1:] if arguments is None else arguments)] or ["--help"])
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        print_error("stopped")
         return INTERRUPTED
 
 
 def _run(arguments: Sequence[str]) -> int:
     name, *rest = arguments
     if name in ("-h", "--help"):
-        print(_format_help())
+        print_text(_format_help())
         return 0
     if name == "--version":
-        print(f"crag {version()}")
+        print_text(f"crag {version()}")
         return 0
     if name == _COMPLETION:
         return _complete(rest)
@@ -98,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
         names = [*(each.name for each in COMMANDS), _COMPLETION]
         near = get_close_matches(name, names, 1)
         hint = f"; did you mean {near[0]!r}? " if near else "; "
-        print(f"crag: error: there is no command {name!r}{hint}known: {', '.join(names)}", file=sys.stderr)
+        print_error(f"crag: error: there is no command {name!r}{hint}known: {', '.join(names)}")
         return 2
     from agents.base.command_options import called
 
@@ -134,13 +135,13 @@ def _complete(rest: Sequence[str]) -> int:
     from agents.base.command_options import completion
 
     if len(rest) != 1 or rest[0] not in _SHELLS:
-        print(f"crag {_COMPLETION}: error: name a shell: {', '.join(_SHELLS)}", file=sys.stderr)
+        print_error(f"crag {_COMPLETION}: error: name a shell: {', '.join(_SHELLS)}")
         return 2
     try:
         options = {each.name: (getattr(each.load(), each.options), each.help) for each in COMMANDS}
-        print(completion(rest[0], "crag", options))
+        print_text(completion(rest[0], "crag", options))
     except ImportError as error:
-        print(f"crag {_COMPLETION}: error: {error}; run make install", file=sys.stderr)
+        print_error(f"crag {_COMPLETION}: error: {error}; run make install")
         return 2
     return 0
 

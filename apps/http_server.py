@@ -6,7 +6,6 @@ The middlewares know no route. Time limits belong to the protocol below them, wh
 import asyncio
 import contextlib
 import socket
-import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.base.command_options import Flag, Options
+from agents.base.printing import print_error
 from agents.base.signals import sigterm_as_ctrl_c
 from apps.answering import CannotStartError
 from apps.serving.protocol import ProtocolError
@@ -243,7 +243,7 @@ def run(app: ASGIApp, options: HttpOptions, listener: socket.socket, notice: str
     """
     with _explain_port(options):
         listener.listen()
-    print(notice, file=sys.stderr)
+    print_error(notice)
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
     with sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
         uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.base.command_options import Flag
+from agents.base.console import SafeConsole
 from agents.base.files import one_line
 from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
@@ -54,12 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         probe = probe_profile(config.profile)
     except (ModelError, SettingsError) as error:
-        Console(stderr=True).print(f"error: {one_line(error)}", style="red", markup=False, soft_wrap=True)
+        SafeConsole(stderr=True).print(f"error: {one_line(error)}", style="red", markup=False, soft_wrap=True)
         return 2
     if options.as_json:
         print_json({**asdict(probe), "fault": probe.fault})
     else:
-        show(probe, Console(width=_WIDTH))
+        show(probe, SafeConsole(width=_WIDTH))
     return int(probe.fault is not None)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import secrets
 import sys
@@ -16,6 +15,7 @@ from pydantic import Field, model_validator
 from agents.base.cluster import ClusterError
 from agents.base.command_options import Flag
 from agents.base.named import parse_name
+from agents.base.printing import log_to_stderr, print_error
 from agents.base.secrets import keep_out_of_logs, remember
 from apps.answering import Answerer, AnswererOptions, CannotStartError, open_search, start
 from apps.http_server import HttpOptions, get_url, listen, run
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 2 if the address cannot be listened on, the key cannot be sent or the agent cannot be put together.
     """
     options = ServeOptions.parse(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     keep_out_of_logs()
     try:
         with listen(options) as listener:
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 server = _build_server(answerer, model, key, options)
                 run(server.app, options, listener, f"{get_url(listener)}/v1 answers as {model}")
     except (CannotStartError, ClusterError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(f"error: {error}")
         return 2
     return 0
 
@@ -111,7 +111,7 @@ def read_or_make_key() -> str:
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         key = secrets.token_urlsafe(24)
-        print(f"{KEY_VARIABLE} is not set; the key of this run is {key}", file=sys.stderr)
+        print_error(f"{KEY_VARIABLE} is not set; the key of this run is {key}")
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise CannotStartError(f"no client can send {KEY_VARIABLE}: choose a key of printable ASCII without blanks")
     remember(key)

@@ -20,7 +20,9 @@ from rich.table import Table
 from rich.text import Text
 
 from agents.base.command_options import Flag
+from agents.base.console import SafeConsole
 from agents.base.files import one_line
+from agents.base.printing import log_to_stderr
 from agents.base.signals import INTERRUPTED
 from agents.base_agent import Message
 from agents.methods.references import points_at_picture
@@ -120,10 +122,8 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         reason of 1 and 2 is one line on standard error.
     """
     options = AskOptions.parse(arguments)
-    handler = logging.StreamHandler()
-    handler.addFilter(_concerns_the_user)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", handlers=[handler])
-    console = console or Console(stderr=options.as_json)
+    log_to_stderr().addFilter(_concerns_the_user)
+    console = console or SafeConsole(stderr=options.as_json)
     try:
         photo = (
             None if options.photo is None else read_photo(options.photo)
@@ -149,7 +149,7 @@ def main(arguments: Sequence[str] | None = None, console: Console | None = None)
         _print_error(str(error))
         return 2
     except KeyboardInterrupt:
-        Console(stderr=True).print("stopped")
+        SafeConsole(stderr=True).print("stopped")
         return INTERRUPTED
     return 0
 
@@ -161,7 +161,7 @@ def _concerns_the_user(record: logging.LogRecord) -> bool:
 
 def _print_error(message: str) -> None:
     """Print an error as one line on standard error."""
-    Console(stderr=True).print(
+    SafeConsole(stderr=True).print(
         f"error: {one_line(message)}", style="red", markup=False, highlight=False, soft_wrap=True
     )
 
@@ -180,7 +180,7 @@ def tell_progress(console: Console | None = None) -> Iterator[Callable[[str], No
     Yields:
         A function that takes the next step, in plain words, from any thread.
     """
-    console = console or Console(stderr=True)
+    console = console or SafeConsole(stderr=True)
     if not console.is_terminal:  # where the bar would leave an empty line
         yield lambda _: None
         return
@@ -210,7 +210,7 @@ def talk(
     ``read`` returns the next question; None: it is read from the console. The options are those of ``show``.
     """
     history: list[Message] = []
-    beside = Console(stderr=True) if brief else console
+    beside = SafeConsole(stderr=True) if brief else console
     read = read or (lambda: beside.input("[bold]question:[/] "))
     subject = "about the photo" if photo is not None else "without a photo"
     beside.print(f"Ask {subject}; an empty line or Ctrl-D ends the dialog.", style="dim")

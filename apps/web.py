@@ -1,6 +1,5 @@
 """A web page to try an agent: ``make web``, or ``python -m apps.web`` with requirements/web.txt."""
 
-import logging
 import os
 import sys
 import tempfile
@@ -12,6 +11,7 @@ from pydantic import Field
 from starlette.types import ASGIApp
 
 from agents.base.files import annotate_os_error, format_os_error
+from agents.base.printing import log_to_stderr, print_error
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.examples import find_examples
 from apps.http_server import HttpOptions, get_url, listen, run
@@ -32,14 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0, or 2 if the address cannot be listened on, uploads have no place, or the page cannot be put together.
     """
     options = WebOptions.parse(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
     try:
         with listen(options) as listener, own_upload_folder():
             app = _build_app(options)
             run(app, options, listener, f"{get_url(listener)} answers as {options.preset}")
     except CannotStartError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(f"error: {error}")
         return 2
     return 0
 

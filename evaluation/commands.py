@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-import sys
 from collections.abc import Callable
 
 from rich.console import Console
 
+from agents.base.console import SafeConsole
 from agents.base.files import format_os_error, is_file_error, well_formed
+from agents.base.printing import log_to_stderr, print_error
 from agents.base.secrets import keep_out_of_logs
 from agents.base.signals import INTERRUPTED
 from evaluation.records import EvaluationError
@@ -24,8 +24,8 @@ def make_console(*, aside: bool = False) -> Console:
     Args:
         aside: Print to standard error, because standard output is for JSON alone.
     """
-    console = Console(stderr=aside)
-    return console if console.is_terminal else Console(width=_WIDE, stderr=aside)
+    console = SafeConsole(stderr=aside)
+    return console if console.is_terminal else SafeConsole(width=_WIDE, stderr=aside)
 
 
 def summarise_error(error: BaseException) -> str:
@@ -51,7 +51,7 @@ def run_to_exit_status(
         What ``run`` returns, 0 for None; 2 after an expected error (1 if the judge judges nothing); 130 after Ctrl-C.
     """
     keep_out_of_logs()
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    log_to_stderr()
     status = EvaluationError.exit_status
     try:
         return run() or 0
@@ -68,5 +68,5 @@ def run_to_exit_status(
     try:
         console.print(f"error: {message}", style="red", markup=False, soft_wrap=True)
     except OSError:  # the console may write to the full disk too
-        print(f"error: {message}", file=sys.stderr)
+        print_error(f"error: {message}")
     return status

@@ -11,6 +11,8 @@ from typing import Any, Protocol, Self
 from tqdm import tqdm
 from tqdm.utils import ObjectWrapper
 
+from agents.base.printing import without_escapes
+
 SECONDS_A_LINE = 30.0
 """Interval between the lines of a bar that is written to a file or pipe."""
 
@@ -118,7 +120,7 @@ class StudyBar:
 
     def say(self, text: str = "") -> None:
         """Show a text behind the bar."""
-        self._bar.set_postfix_str(text, refresh=False)
+        self._bar.set_postfix_str(without_escapes(text), refresh=False)
 
     @contextmanager
     def hide(self) -> Iterator[None]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field
-from rich.console import Console
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
+from agents.base.console import SafeConsole
+from agents.base.printing import print_text
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
@@ -136,7 +137,7 @@ def _refuse_shared_sessions(folders: Sequence[Path], train: Sequence[Example], h
 def write_about(out: Path, about: dict[str, Any], name: str = ABOUT) -> None:
     """Write facts about a result into a file of the output folder, and print them."""
     write_json(out / name, about)
-    print((out / name).read_text(encoding="utf-8"), end="")
+    print_text((out / name).read_text(encoding="utf-8"), end="")
 
 
 def run_command(
@@ -151,4 +152,4 @@ def run_command(
         0; 2 with one line on standard error if data, judge or model cannot be used; 130 when stopped by Ctrl-C.
     """
     cli_options = options.parse(arguments, description=description)
-    return commands.run_to_exit_status(lambda: run(cli_options), Console(stderr=True), FAILURES)
+    return commands.run_to_exit_status(lambda: run(cli_options), SafeConsole(stderr=True), FAILURES)

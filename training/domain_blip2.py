@@ -19,6 +19,7 @@ from pydantic import Field
 from transformers import Trainer, TrainingArguments
 
 from agents.base.linear_head import LinearHead, convert_rows
+from agents.base.printing import print_text
 from agents.models.encoders.blip2 import Blip2QFormer, joint_tokens, text_token
 from training.chat_examples import TrainingDataError, is_held_out
 from training.command_line import DeviceOptions, SplitOptions, run_command
@@ -207,7 +208,7 @@ def run(options: DomainBlip2Options) -> None:
     """
     data = name_training_data(options)
     head = fine_tune(read_domains(options, TYPES, options.split), data, options)
-    print(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
+    print_text(f"{head.fitted_on['examples']} questions, {len(head.classes)} domains: {head.accuracy}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

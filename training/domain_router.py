@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from agents.base.command_options import Flag
 from agents.base.linear_head import LinearHead, convert_rows
+from agents.base.printing import print_text
 from agents.base_agent import Message
 from agents.methods.domains import load_domains
 from agents.methods.references import resolve
@@ -166,7 +167,7 @@ def run(options: DomainRouterOptions) -> None:
         )
         measured = {f"{options.measure}{name or '_accuracy'}": value for name, value in rates.items()}
         head = head.model_copy(update={"accuracy": {**accuracy, **measured}})
-    print(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
+    print_text(f"{len(examples)} questions, {len(head.classes)} domains, features: {extractor.name}")
     save(head, options.out, "head")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from agents.base.command_options import Options
+from agents.base.printing import print_text
 from agents.models.vision.object_embedding import MEAN_FILE, ObjectEmbedding
 from mini_crag_mm.content_models import Split
 from mini_crag_mm.loader import read_index_image, read_kg
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = EmbeddingMeanOptions.parse(arguments, description=__doc__)
     photographs = [read_index_image(row) for row in read_kg(options.split)]
     np.save(MEAN_FILE, ObjectEmbedding(centred=False).encode(photographs).mean(axis=0))
-    print(f"{MEAN_FILE}: mean of {len(photographs)} photographs of {options.split}")
+    print_text(f"{MEAN_FILE}: mean of {len(photographs)} photographs of {options.split}")
     return 0
 
 

@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from agents.base.linear_head import Floats, LinearHead, convert_rows
+from agents.base.printing import print_text
 from training.chat_examples import TrainingDataError
 
 _MAX_ITERATIONS = 5000
@@ -104,5 +105,5 @@ def save(head: LinearHead, out: Path, label: str) -> None:
     """Write a head, and print its metrics."""
     head.save(out)
     for name, value in head.accuracy.items():
-        print(f"  {name:32s}{value:7.1%}")
-    print(f"{label}: {out}")
+        print_text(f"  {name:32s}{value:7.1%}")
+    print_text(f"{label}: {out}")

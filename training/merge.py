@@ -24,6 +24,7 @@ from typing import Annotated
 from pydantic import Field
 
 from agents.base.command_options import Flag, Options
+from agents.base.printing import print_text
 from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
 from agents.models.chat.lora_adapter import CONFIG
@@ -160,13 +161,13 @@ def run(options: MergeOptions) -> None:
     if options.adapter is not None:
         merged = merge(options.adapter, options.out, options.base, options.dtype)
         size = sum(path.stat().st_size for path in merged.glob("*.safetensors"))
-        print(
+        print_text(
             f"{merged}: {size / 2**20:.1f} MiB of weights; serve it by its path in a profile ([models.chat] path = ...)"
         )
     if options.gguf is not None and converter is not None:
         sees = any((options.out / name).is_file() for name in PROCESSOR)
         for file in convert(options.out, options.gguf, converter, options.gguf_type, sees=sees):
-            print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB for llama.cpp")
+            print_text(f"{file}: {file.stat().st_size / 2**20:.1f} MiB for llama.cpp")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

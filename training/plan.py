@@ -16,6 +16,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from agents.base.command_options import Flag
+from agents.base.printing import print_text
 from agents.models.architecture import BYTES, Architecture, Decoder, read_architecture
 from training.chat_examples import TrainingDataError
 from training.command_line import RecipeOptions, run_command
@@ -226,7 +227,7 @@ def run(options: PlanOptions) -> None:
         sizes = (costs.weights, costs.adapters, costs.working, costs.memory)
         hours = [_format_fit(card, costs, recipe, load) for card in CARDS]
         lines.append((recipe.name, method, f"r {recipe.lora.r}", *(f"{size / GIB:.1f}" for size in sizes), *hours))
-    print("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
+    print_text("\n".join(f"| {' | '.join(cells)} |" for cells in lines))
 
 
 def _format_fit(card: Card, costs: Estimate, recipe: Recipe, load: Load) -> str:

@@ -21,6 +21,7 @@ from pydantic import Field, ValidationError
 
 from agents.base.command_options import Flag
 from agents.base.files import first_fault
+from agents.base.printing import print_error, print_text
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, route_by_rules
 from agents.record import DRAFT
 from agents.turn import Route
@@ -156,14 +157,12 @@ def run(options: SearchRouterOptions) -> None:
         routes += label_turns(drafted, judge, make_accept_selector(run, options.dataset, options.cache))
     labelled = [(turn, route) for turn, route in zip(turns, routes, strict=True) if route]
     if len(labelled) < len(turns):
-        print(
-            f"{len(turns) - len(labelled)} drafts are left out, because the judge gave no usable reply", file=sys.stderr
-        )
+        print_error(f"{len(turns) - len(labelled)} drafts are left out, because the judge gave no usable reply")
     turns, labels = [turn for turn, _ in labelled], [route for _, route in labelled]
     names = ", ".join(run.name for run in runs)
     router = train(turns, labels, f"{names} (drafts judged by {judge.name})")
     counts = ", ".join(f"{count} {route}" for route, count in Counter(labels).most_common())
-    print(f"{len(turns)} drafts: {counts}")
+    print_text(f"{len(turns)} drafts: {counts}")
     save(router, options.out, "router")
 
 

@@ -39,6 +39,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.fields import FieldInfo
 
 from agents.base.files import one_line
+from agents.base.printing import log_to_stderr, without_escapes
 from agents.base.secrets import keep_out_of_logs
 
 _called: ContextVar[str] = ContextVar("called", default="")
@@ -70,6 +71,9 @@ class Flag:
 
 class _Parser(argparse.ArgumentParser):
     """Argument parser that reports an error in one line, without the usage."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(without_escapes(message), file)
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: error: {one_line(message)} (--help lists the options)\n")
@@ -120,7 +124,7 @@ class Options(BaseModel):
             parser.error(f"{flags[name] if name in command_line else variables[name]}: {message}")
         if options.verbose:  # before the command sets up its own logging, which then changes nothing
             keep_out_of_logs()
-            logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
+            log_to_stderr(logging.INFO)
         return options
 
 

@@ -14,6 +14,7 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
 from agents.base.files import format_os_error, is_file_error, well_formed, write_whole
+from agents.base.printing import print_error, print_text
 from agents.base.signals import INTERRUPTED
 from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
@@ -143,15 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         build(options)
     except (SearchError, ClusterError) as error:
-        print(f"error: {well_formed(str(error))}", file=sys.stderr)
+        print_error(f"error: {well_formed(str(error))}")
         return 1
     except OSError as error:
         if not is_file_error(error):
             raise
-        print(f"error: {format_os_error(error)}; the same command goes on where it was", file=sys.stderr)
+        print_error(f"error: {format_os_error(error)}; the same command goes on where it was")
         return 1
     except KeyboardInterrupt:
-        print("stopped; the same command goes on where it was", file=sys.stderr)
+        print_error("stopped; the same command goes on where it was")
         return INTERRUPTED
     return 0
 
@@ -247,7 +248,7 @@ def _own_photos(options: IndexOptions, folder: Path, table: Path | None, name: s
 
 def _tell_left_out(reasons: Sequence[str]) -> None:
     for reason in reasons:
-        print(f"left out: {well_formed(reason)}", file=sys.stderr)
+        print_error(f"left out: {well_formed(reason)}")
 
 
 def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
@@ -283,7 +284,7 @@ def _blank(cache: Path) -> ImageRow:
 
 def _report(dataset_id: str, built: BuiltIndex) -> None:
     state = "built" if built.fresh else "is up to date"
-    print(f"{dataset_id} {state}: {built.manifest.count} rows, {built.embedded} newly embedded, in {built.path}")
+    print_text(f"{dataset_id} {state}: {built.manifest.count} rows, {built.embedded} newly embedded, in {built.path}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from agents.base.command_options import Flag, Options
 from agents.base.files import well_formed
+from agents.base.printing import print_text
 
 
 class ModelOptions(Options):
@@ -80,7 +81,7 @@ class JsonOptions(Options):
 def print_json(content: Mapping[str, Any]) -> None:
     """Print JSON for programs on standard output: as UTF-8, or escaped to ASCII if the locale has another encoding."""
     is_utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
-    print(well_formed(json.dumps(content, indent=2, ensure_ascii=not is_utf8)))
+    print_text(well_formed(json.dumps(content, indent=2, ensure_ascii=not is_utf8)))
 
 
 class OtlpOptions(Options):

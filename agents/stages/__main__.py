@@ -9,6 +9,7 @@ from pathlib import Path
 from pydantic import Field
 
 from agents.base.command_options import Options
+from agents.base.printing import print_error, print_text
 from agents.profiles.profile import PRESETS, ROOT, names
 from agents.settings.presets import load_settings
 from agents.stage import Stage, stage_class, stage_names
@@ -58,11 +59,11 @@ def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> int:
         0, or 1 if the page has no place for it.
     """
     if not TableOptions.parse(arguments).write:
-        print(table(), end="")
+        print_text(table(), end="")
         return 0
     text, count = _TABLE.subn(lambda _: table(), page.read_text(encoding="utf-8"))
     if not count:
-        print(f"error: {page} has no '<!-- python -m agents.stages -->' ... '<!-- end -->'", file=sys.stderr)
+        print_error(f"error: {page} has no '<!-- python -m agents.stages -->' ... '<!-- end -->'")
         return 1
     page.write_text(text, encoding="utf-8")
     return 0

@@ -6,14 +6,15 @@ from dataclasses import asdict
 from typing import Annotated, Literal
 
 from pydantic import Field
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
+from agents.base.console import SafeConsole
 from agents.base.files import format_os_error
+from agents.base.printing import print_error
 from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
@@ -81,10 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.task is not None:
             write_submission(SUBMISSION, options.task, config)
     except (SettingsError, ModelError, ValueError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(f"error: {error}")
         return 1
     except OSError as error:
-        print(f"error: {format_os_error(error)}", file=sys.stderr)
+        print_error(f"error: {format_os_error(error)}")
         return 1
     checks = run(config, options.profile, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
     failed = sum(each.state == "failed" for each in checks)
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         table.add_column(column, overflow="fold")
     for each in checks:
         table.add_row(Text(each.name), Text(each.state, _COLOURS[each.state]), Text(each.found), Text(each.fix))
-    Console(width=150).print(table)
+    SafeConsole(width=150).print(table)
     return int(failed > 0)
 
 

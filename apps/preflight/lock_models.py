@@ -20,6 +20,7 @@ from tomlkit.items import InlineTable, Table
 from agents.base.command_options import Options
 from agents.base.files import format_os_error, one_line, parse_json, write_whole
 from agents.base.hub_reach import no_hub
+from agents.base.printing import print_error, print_text
 from agents.base.revisions import LOCK_COMMAND, MAIN, NamedWeights, is_commit, named_weights
 from agents.profiles.profile import PROFILES
 from agents.profiles.weights import SUBMISSION
@@ -66,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _report(files)
         return lock(files, update=options.update)
     except (LockError, ValueError) as error:
-        print(f"error: {one_line(error)}", file=sys.stderr)
+        print_error(f"error: {one_line(error)}")
     except OSError as error:
-        print(f"error: {format_os_error(error)}", file=sys.stderr)
+        print_error(f"error: {format_os_error(error)}")
     return 1
 
 
@@ -117,11 +118,11 @@ def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
         changed = [each for each in file.weights if (update or not each.pinned) and each.repository in commits]
         for each in changed:
             _pin(each, commits[each.repository])
-            print(f"{file.path.name}: {each.repository}@{commits[each.repository]}")
+            print_text(f"{file.path.name}: {each.repository}@{commits[each.repository]}")
         if changed:
             file.write()
     for failure in failures:
-        print(f"error: {failure}", file=sys.stderr)
+        print_error(f"error: {failure}")
     return int(bool(failures))
 
 
@@ -174,8 +175,8 @@ def _report(files: Sequence[LockedFile]) -> int:
         if len(revisions) > 1
     ]
     for line in dict.fromkeys(problems):
-        print(line)
-    print(f"pin them: {LOCK_COMMAND}" if problems else f"{len(commits)} models, each pinned to a commit")
+        print_text(line)
+    print_text(f"pin them: {LOCK_COMMAND}" if problems else f"{len(commits)} models, each pinned to a commit")
     return int(bool(problems))
 
 

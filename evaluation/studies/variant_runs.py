@@ -11,6 +11,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
+from agents.base.console import SafeConsole
 from agents.base.files import annotate_os_error
 from agents.base.signals import INTERRUPTED
 from agents.settings.shared_options import JsonOptions, print_json
@@ -189,7 +190,7 @@ def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | N
     with stream as file:
         start = file.tell()
         file.write(f"== {variant.label}\n")
-        status = command.evaluate(run, Console(file=file, width=120), bars=bars)
+        status = command.evaluate(run, SafeConsole(file=file, width=120), bars=bars)
         gc.collect()  # agents are in reference cycles: free the language model of one run before the next is loaded
         if status == INTERRUPTED:
             raise KeyboardInterrupt

@@ -55,6 +55,29 @@ def test_markup_in_evidence_is_text() -> None:
     assert "[red]x[/red]" in output and "[bold]y[/bold] [/nope]" in output
 
 
+@pytest.mark.hostile("escapes of a terminal: answers, file names, URLs, errors, logs")
+@pytest.mark.parametrize("brief", [False, True])
+def test_no_text_of_an_outcome_steers_the_terminal(
+    brief: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from apps.outcome import Outcome, ShownEvidence
+
+    escape = "\x1b[2J\x1b]0;owned\x07"
+    source = ShownEvidence(escape, "web", escape, f"https://a.example/{escape}", None)
+    outcome = Outcome(
+        escape, question=escape, entity=escape, verdict="withheld", read=(escape,), sources=(source,), error=escape
+    )
+    monkeypatch.setattr(Answerer, "answer", lambda *_: [outcome])
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(ScriptedAgent()))
+    photo = tmp_path / f"photo{escape.replace('/', '')}.png"
+    PHOTO.save(photo)
+    assert terminal.main([str(photo), "How tall?", *(["--brief"] if brief else ["-v"])]) == 0
+    assert terminal.main([f"{photo}.jpg", "How tall?"]) == 2
+    captured = capsys.readouterr()
+    assert "owned" in captured.out and "owned" in captured.err
+    assert "\x1b" not in captured.out + captured.err and "\x07" not in captured.out + captured.err
+
+
 def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
     from apps.outcome import Outcome
 

@@ -380,6 +380,13 @@ def test_a_document_that_is_too_large_is_named_and_not_read(documents: Path, nam
 
 
 @pytest.mark.hostile(LARGE)
+def test_a_page_of_too_many_tags_is_named(documents: Path) -> None:
+    (documents / "large.html").write_text("<dl>" + "<dt>x<dd>y" * 300_000)  # 10 MB of these took 3.1 GB and 176 s
+    _, left_out = read_documents(documents, content_of=main_content)
+    assert left_out == ["large.html: it has 600001 tags, of which at most 400000 are read; divide it"]
+
+
+@pytest.mark.hostile(LARGE)
 def test_a_pdf_of_too_many_pages_is_named(documents: Path) -> None:
     small = (documents / "guide.pdf").read_bytes()
     assert b"/Count 2" in small
@@ -462,6 +469,15 @@ def test_pages_alone_are_searched_too(
     pipeline = open_split(cache, "pages")
     assert [hit["entities"] for hit in pipeline(draw(1), k=5)] == [[]]
     assert pipeline("How long may a telescope be borrowed?", k=8)[0]["page_url"] == "rules/lending.md"
+
+
+@pytest.mark.hostile("escapes of a terminal: answers, file names, URLs, errors, logs")
+def test_names_of_files_do_not_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "\x1b[2J\x1b]0;owned\x07.xyz").write_text("x")
+    assert main(["--documents", str(tmp_path / "pages"), "--split", "own", "--cache", str(tmp_path / "cache")]) == 1
+    stderr = capsys.readouterr().err
+    assert "[2J]0;owned.xyz: .xyz is not read" in stderr and "\x1b" not in stderr and "\x07" not in stderr
 
 
 def test_own_knowledge_needs_a_name(documents: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,6 +29,7 @@ from tqdm import tqdm
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
 from agents.base.hub_reach import HUB_SECONDS
+from agents.base.printing import print_error, print_text
 from agents.base.revisions import LOCK_COMMAND, MAIN, is_commit
 from agents.models.base import ModelError
 
@@ -147,7 +148,7 @@ def _acquire(lock: FileLock) -> AbstractContextManager[object]:
     try:
         return lock.acquire(timeout=0)
     except Timeout:
-        print(f"another start downloads the model ({lock.lock_file} is locked): waiting for its end", file=sys.stderr)
+        print_error(f"another start downloads the model ({lock.lock_file} is locked): waiting for its end")
         return lock.acquire()
 
 
@@ -272,11 +273,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = GgufOptions.parse(arguments)
     try:
         if options.where or os.environ.get(VARIABLE):
-            print(find(options.cache))
+            print_text(find(options.cache))
         else:
-            print(fetch(options.cache))
+            print_text(fetch(options.cache))
     except ModelError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(f"error: {error}")
         return 2
     return 0
 
