@@ -5,8 +5,12 @@ The middlewares know no route. Time limits belong to the protocol below them, wh
 
 import asyncio
 import contextlib
+import os
 import socket
+import sys
+import threading
 from collections.abc import Coroutine, Iterator, Sequence
+from types import FrameType
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -45,7 +49,8 @@ _PROTECTION = {
 """Default headers of every answer: no other site may show it in a frame, and nothing in it is run."""
 _KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
 _CONNECTIONS = 256  # at once; more get 503
-_GRACE_SECONDS = 30  # for answers under way when the server is told to stop
+_GRACE_SECONDS = 6  # for answers under way when the server is told to stop; `docker stop` kills after ten
+_END_SECONDS = 9.0  # after which the process ends, whatever still runs in it
 
 
 class TimedProtocol(H11Protocol):
@@ -90,6 +95,27 @@ class TimedProtocol(H11Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class _EndingServer(uvicorn.Server):
+    """Server whose process ends ``_END_SECONDS`` after it is told to stop.
+
+    The interpreter waits for threads at its end: one may be in a call of an agent or a library that cannot be ended.
+    """
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, and set the timer at the first signal."""
+        if not self.should_exit:
+            timer = threading.Timer(_END_SECONDS, _end_process)
+            timer.daemon = True
+            timer.start()
+        super().handle_exit(sig, frame)
+
+
+def _end_process() -> None:
+    print_error(f"stopped with a call under way that did not end within {_END_SECONDS:g} s")
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class CrossOriginProtection:
@@ -246,7 +272,7 @@ def run(app: ASGIApp, options: HttpOptions, listener: socket.socket, notice: str
     print_error(notice)
     inside = protect(app, options.host, options.allowed_hosts, options.allowed_origins)
     with sigterm_as_ctrl_c():  # again, because Ray sets a handler of its own when replicas start
-        uvicorn.Server(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])
+        _EndingServer(configure(inside, options.forwarded_allow_ips)).run(sockets=[listener])
 
 
 def _bind(options: HttpOptions) -> socket.socket:

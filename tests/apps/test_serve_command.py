@@ -32,10 +32,16 @@ PROGRAM = """
     from agents.search.hub import _copies
     from apps import http_server, serve
     from apps.answering import Answerer
+    from tests.apps.conftest import ScriptedAgent
     from tests.apps.held_stage import held
 
     agent, stage = held(Limits(seconds_per_turn=300.0, seconds_per_dialog=300.0))
     http_server._GRACE_SECONDS = 0.3
+    stuck = ScriptedAgent()
+    if sys.argv[1] == "stuck":
+        http_server._END_SECONDS = 2.0
+        agent, stage = stuck, stuck
+        stuck.open.clear()
 
     def start(_):
         _copies()  # of this process alone, as an index is opened
@@ -110,6 +116,19 @@ def test_a_server_that_is_told_to_stop_leaves_nothing_behind_and_does_not_wait_f
         assert not [*tmp_path.iterdir()]
         if state == "answering":
             assert reply.result(60).json()["error"]["code"] == "server_stopping"
+
+
+@pytest.mark.hostile("a server that is told to stop while a call hangs")
+def test_a_call_that_cannot_be_ended_does_not_keep_the_process(tmp_path: Path) -> None:
+    """Its thread stays in a call, as in a library: the interpreter would wait for it."""
+    with running("stuck", tmp_path) as process, ThreadPoolExecutor(1) as client:
+        wait_for(process, "loading")
+        reply = client.submit(httpx.post, f"{read_url(process)}/v1/chat/completions", json=BODY, timeout=60)
+        wait_for(process, "asked")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert reply.result(60).json()["error"]["code"] == "server_stopping"
+        assert process.stderr is not None and "stopped with a call under way" in process.stderr.read()
 
 
 @pytest.fixture
