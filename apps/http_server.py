@@ -49,6 +49,7 @@ _PROTECTION = {
 """Default headers of every answer: no other site may show it in a frame, and nothing in it is run."""
 _KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
 _CONNECTIONS = 256  # at once; more get 503
+_SMALL_BYTES = 64  # of a piece of a body; clients send thousands
 _GRACE_SECONDS = 6  # for answers under way when the server is told to stop; `docker stop` kills after ten
 _END_SECONDS = 9.0  # after which the process ends, whatever still runs in it
 
@@ -57,14 +58,35 @@ class TimedProtocol(H11Protocol):
     """HTTP/1.1 protocol of uvicorn that closes connections whose request is late ("slow loris").
 
     ``header_seconds`` run from the connection, or from the end of the previous answer, to the end of the headers. ``body_seconds`` run from
-    there to the end of the body. What a client sends meanwhile does not prolong them. uvicorn has no setting for this.
+    there to the end of the body. What a client sends meanwhile does not prolong them. A body of very many small chunks is refused.
+    uvicorn has no setting for either.
     """
 
     header_seconds = 10.0
     body_seconds = 120.0
+    max_small_pieces = 20_000  # of a connection: each chunk of a body takes the loop tens of microseconds
 
+    _small_pieces = 0
     _awaited: type[h11.IDLE] | type[h11.SEND_BODY] | None = None
     _timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._next_event = self.conn.next_event
+        self.conn.next_event = self._count_event  # type: ignore[method-assign]
+
+    def _count_event(self) -> Any:
+        """Return the next event of the connection.
+
+        Raises:
+            h11.RemoteProtocolError: The client sends its bodies in too many small pieces.
+        """
+        event = self._next_event()
+        if isinstance(event, h11.Data) and len(event.data) < _SMALL_BYTES:
+            self._small_pieces += 1
+            if self._small_pieces > self.max_small_pieces:
+                raise h11.RemoteProtocolError("too many small chunks")
+        return event
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer for the headers."""

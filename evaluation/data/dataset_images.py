@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -25,6 +26,7 @@ MAX_IMAGE_BYTES = 64 * 1024 * 1024
 """Longest download; the largest images of the public sets are some tens of megabytes."""
 
 TIMEOUT_SECONDS = 20.0
+_WHOLE_SECONDS = 300.0  # of a download; TIMEOUT_SECONDS is for each silence alone
 USER_AGENT = "crag-mm-evaluation/0.1 (research; image cache)"
 _KNOWN_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff"})
 
@@ -135,6 +137,7 @@ class ImageCache:
 
     def _download_once(self, url: str) -> bytes:
         headers = {"User-Agent": USER_AGENT}
+        end = time.monotonic() + _WHOLE_SECONDS
         with httpx.stream("GET", url, headers=headers, timeout=TIMEOUT_SECONDS, follow_redirects=True) as response:
             response.raise_for_status()
             data = bytearray()
@@ -142,6 +145,8 @@ class ImageCache:
                 data += chunk
                 if len(data) > MAX_IMAGE_BYTES:
                     raise OSError(f"larger than {MAX_IMAGE_BYTES} bytes")
+                if time.monotonic() > end:
+                    raise OSError(f"not there within {_WHOLE_SECONDS:g} s")
         return bytes(data)
 
     def _keep(self, name: str, data: bytes) -> None:

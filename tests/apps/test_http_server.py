@@ -164,6 +164,22 @@ def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest
         assert closed_within(connection, drip, 10)
 
 
+@pytest.mark.hostile("requests of small JSON that is costly to check")
+@pytest.mark.parametrize(("size", "status"), [(1, 400), (1_000, 200)])
+def test_a_body_of_many_small_chunks_is_refused(size: int, status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TimedProtocol, "max_small_pieces", 50)
+
+    async def read(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await PlainTextResponse(str(len(await Request(scope, receive).body())))(scope, receive, send)
+
+    chunk = b"%x\r\n%s\r\n" % (size, b"x" * size)
+    head = b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    with listening(read) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
+        connection.sendall(head + chunk * 100 + b"0\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 %d " % status)
+
+
 def test_an_answer_takes_the_time_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are those of the request, not of what the application does with it."""
     monkeypatch.setattr(TimedProtocol, "header_seconds", 0.4)

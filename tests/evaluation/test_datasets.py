@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from pytest_httpserver import HTTPServer
 
+from evaluation.data import dataset_images
 from evaluation.data.crag_dataset import CragDataset, load, read_facts
 from evaluation.data.dataset_images import ImageCache, cache_name, fit_ego, open_image
 from evaluation.data.rows import find_label_features, to_session
@@ -210,6 +211,15 @@ def test_a_failed_download_gives_a_note_and_keeps_nothing(
     assert loaded.image is None
     assert "could not be fetched" in str(loaded.note)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_download_that_takes_too_long_is_given_up(
+    tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_images, "_WHOLE_SECONDS", -1.0)
+    httpserver.expect_request("/a.png").respond_with_data(b"x")
+    loaded = ImageCache([tmp_path], online=True).load(httpserver.url_for("/a.png"))
+    assert "not there within -1 s" in str(loaded.note)
 
 
 def test_strange_addresses_give_a_note(tmp_path: Path) -> None:

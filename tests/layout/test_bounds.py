@@ -91,7 +91,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/models/chat/gguf.py": "headers alone, within seconds",
         "agents/models/chat/openai_chat.py": REPLY,
         "agents/models/chat/openai_probe.py": REPLY,
-        "evaluation/data/dataset_images.py": "bytes and silence are bounded",
+        "evaluation/data/dataset_images.py": "bytes and seconds are bounded",
     },
     "walk": {
         "agents/search/own_sources.py": "the function itself: what leads out of the folder is left out",
