@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, UnidentifiedImageError
 
 from agents.base.files import read_bounded
 from agents.models.pixels import to_rgb
@@ -216,6 +216,8 @@ def _open(file: io.BytesIO, max_pixels: int) -> Image.Image:
         image = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError as error:
         raise PictureTooLargeError(f"more than {max_pixels} pixels") from error
+    except UnidentifiedImageError as error:
+        raise ValueError(f"image cannot be decoded: it is none of {', '.join(FORMATS)}") from error
     if image.width * image.height > max_pixels:
         raise PictureTooLargeError(f"{image.width} x {image.height} pixels are more than {max_pixels}")
     return image
