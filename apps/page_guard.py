@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from apps.http_server import read_body, run_until_left
 from apps.serving.pictures import PhotoReader
-from apps.serving.protocol import ProtocolError
+from apps.serving.protocol import ProtocolError, refuse_many_values
 
 NO_PICTURE = "This file cannot be read as a photo; try JPEG, PNG or WebP."
 MAX_PICTURE = 20 * 1024 * 1024  # bytes
@@ -100,7 +100,9 @@ class PageGuard:
         if request.method in ("GET", "HEAD"):
             return b""
         if request.scope["path"] != _UPLOAD:
-            return await read_body(request, _MAX_OTHER, _READ_SECONDS)
+            body = await read_body(request, _MAX_OTHER, _READ_SECONDS)
+            refuse_many_values(body)
+            return body
         body = await read_body(request, _MAX_FORM, _READ_SECONDS)
         data = await _read_upload(request, body)
         try:

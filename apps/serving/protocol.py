@@ -196,15 +196,24 @@ class ChatRequest(_Strict):
         return value
 
 
+def refuse_many_values(body: bytes) -> None:
+    """Refuse JSON that is costly to parse and to check, before it is parsed.
+
+    Raises:
+        ProtocolError: The body may hold too many values.
+    """
+    if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
+        message = f"the body has more than {_MAX_VALUES} commas and brackets; send fewer parts, or shorter texts"
+        raise ProtocolError(400, message, "too_many_values")
+
+
 def parse_request(body: bytes) -> ChatRequest:
     """Parse a request from its JSON.
 
     Raises:
         ProtocolError: It is no JSON or breaks the protocol; the message says where.
     """
-    if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
-        message = f"the body has more than {_MAX_VALUES} commas and brackets; send fewer parts, or shorter texts"
-        raise ProtocolError(400, message, "too_many_values")
+    refuse_many_values(body)
     try:
         return ChatRequest.model_validate(parse_json(body))
     except ValidationError as error:

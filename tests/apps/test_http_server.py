@@ -18,6 +18,8 @@ from starlette.testclient import TestClient
 from starlette.types import Receive, Scope, Send
 
 from apps.http_server import TimedProtocol, protect
+from apps.page_guard import PageGuard
+from apps.serving.pictures import PhotoReader
 from tests.apps.conftest import listening
 
 
@@ -162,6 +164,14 @@ def test_requests_that_do_not_arrive_are_given_up(case: str, monkeypatch: pytest
     with listening(tell) as url, socket.create_connection(("127.0.0.1", httpx.URL(url).port)) as connection:
         connection.sendall(begun)
         assert closed_within(connection, drip, 10)
+
+
+@pytest.mark.hostile("requests of small JSON that is costly to check")
+def test_the_page_parses_no_json_of_many_values() -> None:
+    with listening(PageGuard(tell, PhotoReader(1_000))) as url:
+        assert httpx.post(f"{url}/gradio_api/queue/join", content=b"{}").status_code == 200
+        refused = httpx.post(f"{url}/gradio_api/queue/join", content=b"[" + b"{}," * 60_000 + b"1]")
+    assert refused.status_code == 400 and "commas and brackets" in refused.text
 
 
 @pytest.mark.hostile("requests of small JSON that is costly to check")
