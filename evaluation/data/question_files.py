@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,10 +149,12 @@ def _make_id(*parts: str) -> str:
 
 def _find_photo_fault(folder: Path, name: str) -> str:
     """Return why a photo cannot be used, or ""."""
-    path = folder / spell_as_file(folder, name)
-    if not is_below(path, folder):
-        return f"{shorten_name(name)} lies outside of {folder}; a photo lies below the folder of its file of questions"
+    spelled = spell_as_file(folder, name)
+    path = folder / spelled
     try:
+        written = Path(os.path.normpath(folder.resolve() / spelled))  # where the path leads without following links
+        if not is_below(path, folder) and not Path(spelled).is_absolute() and path.resolve() != written:
+            return f"{shorten_name(name)} is a link that leads out of {folder}; copy what it leads to there"
         if not path.is_file():
             return f"there is no photo {shorten_name(path)}"
         with Image.open(path) as image:
