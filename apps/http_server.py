@@ -230,6 +230,7 @@ def configure(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Config:
         app,
         http=TimedProtocol,
         ws="none",
+        log_config=None,  # that of the command, whose lines have neither keys nor escapes
         log_level="warning",
         server_header=False,
         proxy_headers=bool(proxies),
