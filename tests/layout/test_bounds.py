@@ -64,6 +64,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/base/files.py": "the function itself: depth and size of numbers are bounded",
         "agents/base/linear_head.py": OWN,
         "agents/models/chat/gguf_checkpoint.py": CHECKPOINT,
+        "agents/models/chat/error_bodies.py": REPLY,
         "agents/models/chat/openai_chat.py": REPLY,
         "agents/models/chat/openai_probe.py": REPLY,
         "agents/models/pretrained.py": CHECKPOINT,
@@ -89,8 +90,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/base/cluster.py": "whether a port answers: nothing is read",
         "agents/base/hub_reach.py": "headers alone, within seconds",
         "agents/models/chat/gguf.py": "headers alone, within seconds",
-        "agents/models/chat/openai_chat.py": REPLY,
-        "agents/models/chat/openai_probe.py": REPLY,
+        "agents/models/chat/server_connection.py": REPLY,
         "evaluation/data/dataset_images.py": "bytes and seconds are bounded",
     },
     "walk": {
