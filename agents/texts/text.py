@@ -10,6 +10,7 @@ from lxml import etree
 from lxml import html as markup
 
 from agents.texts.injection import without_special_tokens
+from agents.texts.markup_rewrites import may_raise, may_rewrite, write_powers, write_tables
 
 _MAX_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets alone may take hundreds of thousands
 _MAX_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
@@ -86,22 +87,31 @@ def visible_text(page: str) -> str:
     """
     if not looks_like_markup(page):
         return page[:_MAX_TEXT]
-    root = _parse(page)
-    return "" if root is None else "".join(_iterate_texts(root))[:_MAX_TEXT]
+    if (root := _parse(page)) is None:
+        return ""
+    if may_raise(page):
+        write_powers(root)
+    return "".join(_iterate_texts(root))[:_MAX_TEXT]
 
 
-def without_hidden(page: str) -> str:
-    """Remove what the attributes and styles of a page's elements hide; a page that hides nothing stays as it is."""
-    if _MAY_HIDE.search(page) is None or (root := _parse(page)) is None:
+def simplify_markup(page: str) -> str:
+    """Remove what the attributes and styles of a page's elements hide, and rewrite what plain text cannot show.
+
+    Returns:
+        The page with its powers, footnote marks and tables as ``markup_rewrites`` writes them. One without any stays as it is.
+    """
+    may_hide, rewrites = _MAY_HIDE.search(page) is not None, may_rewrite(page)
+    if not (may_hide or rewrites) or (root := _parse(page)) is None:
         return page
     hidden = [
         element
-        for element in root.iter()
+        for element in (root.iter() if may_hide else ())
         if element.tag == "template" or (element.tag not in _WHOLE and _is_hidden_by_attributes(element))
     ]
     for element in hidden:
         element.clear(keep_tail=True)
-    return str(etree.tostring(root, encoding="unicode", method="html")) if hidden else page
+    has_changed = rewrites and (write_powers(root) | write_tables(root))
+    return str(etree.tostring(root, encoding="unicode", method="html")) if hidden or has_changed else page
 
 
 def _parse(page: str) -> markup.HtmlElement | None:

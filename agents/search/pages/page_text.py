@@ -5,7 +5,7 @@ import re
 
 import trafilatura
 
-from agents.texts.text import looks_like_markup, visible_text, without_hidden
+from agents.texts.text import looks_like_markup, simplify_markup, visible_text
 
 MAX_DOCUMENT = 8_000_000  # characters of a document's text that are indexed
 MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
@@ -29,16 +29,16 @@ def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     """
     if not looks_like_markup(page):
         return page[:characters]
-    # Trafilatura looks at some of the attributes that hide an element.
-    visible_page = without_hidden(page)
+    # Trafilatura looks at some of the attributes that hide an element, and melts powers and merged cells into what is beside them.
+    simple_page = simplify_markup(page)
     content = (
         trafilatura.extract(
-            _mark_headings(visible_page), favor_recall=True, include_tables=True, include_comments=False, fast=True
+            _mark_headings(simple_page), favor_recall=True, include_tables=True, include_comments=False, fast=True
         )
         or ""
     )
     if len(content) < _MIN_CHARACTERS:
-        content = visible_text(page).strip()
+        content = visible_text(simple_page).strip()
     return content[:characters]
 
 
