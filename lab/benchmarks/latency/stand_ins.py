@@ -35,6 +35,10 @@ Current: no
 Answer: It was opened in 1889 and made by a company from Paris [1]."""
 """Holds every label that a prompt asks for; the draft knows neither object nor answer, so that nothing is cut short."""
 
+_MISSING = "search: height of the landmark tower"
+_MISSING_EVERY = 8
+"""A large multimodal model asked for a second search in 6 of 58 questions that combine facts (lab/notes/strong_model.md)."""
+
 _WORDS = "landmark tower"
 
 
@@ -49,15 +53,22 @@ class StandInChat:
         replies = []
         for request in requests:
             text = TEXT if request.schema is None else json.dumps(make_example(request.schema))
+            text = _MISSING if _lacks_fact(request) else text
             logprobs = (-0.1,) * min(request.max_tokens, 20) if request.logprobs else None
             replies.append(ChatReply(text, "stop", logprobs))
         return replies
 
 
+def _lacks_fact(request: ChatRequest) -> bool:
+    """Return whether a prompt that offers a search for a missing fact takes it: one in ``_MISSING_EVERY`` does."""
+    first, last = request.messages[0].content, request.messages[-1].content
+    return "search: and a query" in first and int(hashlib.sha256(last.encode()).hexdigest(), 16) % _MISSING_EVERY == 0
+
+
 def make_example(schema: Mapping[str, Any]) -> Any:
     """Make a value that follows a JSON schema: true, 1, a name, and lists of three."""
     if "enum" in schema:
-        return schema["enum"][0]
+        return "search" if "search" in schema["enum"] else schema["enum"][0]  # the look's: the way with most calls
     kind = schema.get("type", "")
     if kind == "object":
         return {name: make_example(inner) for name, inner in schema.get("properties", {}).items()}
