@@ -42,6 +42,7 @@ class Rules:
         known_miss_is_correct: Whether "I don't know" is correct, besides being a miss, if the ground truth says it.
         totals_after_stop: Whether the totals are taken after the early stop of dialogs; the conversation score always is.
         rate_of_none: Rates and mean conversation score of no turns at all; their truthfulness is 0.
+        one_turn_scores_0: Whether the truthfulness of a run of one turn is 0, whatever its answer; that of a group of one never is.
         blank_address_is_ego: Whether a row with ``image_url`` "" is egocentric, as one with None is.
         ego_image: Change of an image without address ("" or None) before the agent gets it.
         skipped_sessions: Sessions that are not asked.
@@ -62,6 +63,7 @@ class Rules:
     known_miss_is_correct: bool = False
     totals_after_stop: bool = False
     rate_of_none: float = 0.0
+    one_turn_scores_0: bool = False
     blank_address_is_ego: bool = True
     ego_image: EgoImage = "fitted"
     skipped_sessions: frozenset[str] = KNOWN_BAD_SESSIONS
@@ -88,6 +90,7 @@ STARTER_KIT = Rules(
     known_miss_is_correct=True,
     totals_after_stop=True,
     rate_of_none=math.nan,
+    one_turn_scores_0=True,
     blank_address_is_ego=False,
     ego_image="as it is",
     skipped_sessions=frozenset(),
@@ -104,6 +107,7 @@ RESEARCH_RELEASE = Rules(
     miss_rule="research-release",
     known_miss_is_correct=True,
     rate_of_none=math.nan,
+    one_turn_scores_0=True,
     blank_address_is_ego=False,
     ego_image="stretched",
     organiser_batches=True,

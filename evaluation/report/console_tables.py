@@ -90,10 +90,8 @@ def _build_group_table(
     if intervals is not None:
         table.add_column("95%", justify="right", style="dim")
     for group, values in groups.items():
-        rates = [format_percent(values[key]) for key in ("accuracy", "missing", "hallucination_rate")]
-        # The organiser's truthfulness of a single turn is 0 by definition, which would mislead here.
-        truthfulness = format_percent(values["truthfulness_score"]) if values["total"] > 1 else "-"
-        cells = [escape(group), str(values["total"]), *rates, truthfulness]
+        keys = ("accuracy", "missing", "hallucination_rate", "truthfulness_score")
+        cells = [escape(group), str(values["total"]), *(format_percent(values[key]) for key in keys)]
         if intervals is not None:
             cells.append(_format_interval(intervals[group].get("truthfulness_score")))
         table.add_row(*cells)

@@ -81,7 +81,8 @@ class Scores:
 
 def score(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> Scores:
     """Score all turns of some sessions."""
-    return _tally(select_counted(turns, rules), rules)
+    scores = _tally(select_counted(turns, rules), rules)
+    return replace(scores, truthfulness_score=0.0) if rules.one_turn_scores_0 and scores.total == 1 else scores
 
 
 def select_counted(turns: Sequence[JudgedTurn], rules: Rules) -> list[JudgedTurn]:
@@ -114,7 +115,7 @@ def _tally(turns: Sequence[JudgedTurn], rules: Rules) -> Scores:
         accuracy=rate(correct),
         missing=rate(miss),
         hallucination_rate=rate(hallucination),
-        truthfulness_score=(2 * correct + miss) / total - 1 if total > 1 else 0.0,
+        truthfulness_score=(2 * correct + miss) / total - 1 if total else 0.0,
         mean_multi_turn_conversation_score=mean_conversation_score(turns, rules),
     )
 

@@ -31,7 +31,7 @@ _EXAMPLES = """examples:
     python -m evaluation.studies.compare --presets all --dataset .cache/datasets --split public_test --out results/comparison
 
   CRUISE with and without its checks, single-turn:
-    python -m evaluation.studies.compare --presets cruise --also "cruise w/o CoV=cruise,-chain_of_verification" --tasks single --out x
+    python -m evaluation.studies.compare --presets cruise --also "cruise w/o CoV=cruise,-chain_of_verification" --tasks single-turn --out x
 """
 
 

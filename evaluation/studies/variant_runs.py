@@ -38,7 +38,7 @@ from evaluation.studies.result_tables import (
 from evaluation.studies.variants import Variant, check_labels
 
 LOG = "log.txt"
-TASKS = {"single": "single-turn", "multi": "multi-turn"}
+TASKS = ("single-turn", "multi-turn")
 
 
 class TaskOptions(AskedOptions):
@@ -46,7 +46,7 @@ class TaskOptions(AskedOptions):
 
     group = "what is asked"
 
-    tasks: str = Field("single,multi", description="single, multi or both of them")
+    tasks: str = Field(",".join(TASKS), description="single-turn, multi-turn or both, separated by a comma")
 
 
 class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions):
@@ -71,11 +71,11 @@ def parse_tasks(options: ComparisonOptions) -> list[str]:
     """
     if options.own_questions is not None:
         return ["single-turn"]
-    names = [name.strip() for name in options.tasks.split(",") if name.strip()]
-    unknown = [name for name in names if name not in TASKS]
-    if unknown or not names:
-        raise EvaluationError(f"--tasks takes single and multi, not {options.tasks!r}")
-    return [kind for name, kind in TASKS.items() if name in names]
+    # "single" and "multi" are what earlier versions took.
+    names = [f"{name.strip().removesuffix('-turn')}-turn" for name in options.tasks.split(",") if name.strip()]
+    if not names or not set(names) <= set(TASKS):
+        raise EvaluationError(f"--tasks takes {' and '.join(TASKS)}, not {options.tasks!r}")
+    return [task for task in TASKS if task in names]
 
 
 def run_all(

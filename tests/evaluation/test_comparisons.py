@@ -262,7 +262,7 @@ def test_tables_say_what_they_were_made_with_and_hold_both_photo_groups(
     monkeypatch.setattr(manifest, "current_commit", lambda: "abc1234")
     monkeypatch.setattr(manifest, "today", lambda: DAY)
     runs.make = ScriptedCragAgent
-    arguments = runs.arguments("--presets", "best", "--tasks", "single")
+    arguments = runs.arguments("--presets", "best", "--tasks", "single-turn")
     assert compare.main(arguments) == 0
     text = (runs.folder / "out" / "comparison.md").read_text()
     assert (
@@ -310,7 +310,7 @@ def test_seconds_are_those_of_calls_without_the_reply_cache() -> None:
 def test_the_reply_cache_is_handed_to_every_run(runs: Runs, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = []
     monkeypatch.setattr(reply_cache, "ReplyStore", lambda folder: folders.append(folder) or ReplyStore(folder))
-    assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--reply-cache")) == 0
+    assert compare.main(runs.arguments("--presets", "best,direct_rag", "--tasks", "single-turn", "--reply-cache")) == 0
     assert folders == [runs.folder / "cache" / "replies"] * 2
 
 
@@ -335,7 +335,7 @@ def variant_runs_options(*arguments: str) -> variant_runs.ComparisonOptions:
 def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs) -> None:
     """Dialogs are answered right, wrong, wrong, so that nothing is stopped; without its reranker wrong, wrong, wrong."""
     arguments = runs.arguments(
-        "--presets", "best", "--also", "plain=best,-two_stage_rerank", "--tasks", "multi", "--rules", "starter-kit"
+        "--presets", "best", "--also", "plain=best,-two_stage_rerank", "--tasks", "multi-turn", "--rules", "starter-kit"
     )
     assert compare.main(arguments) == 0
     table = pd.read_csv(runs.folder / "out" / "comparison.csv").set_index("label")
@@ -346,7 +346,9 @@ def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs)
 
 def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.broken = ("verify",)
-    arguments = runs.arguments("--presets", "best,direct_rag", "--tasks", "single", "--also", "broken=best,-verify")
+    arguments = runs.arguments(
+        "--presets", "best,direct_rag", "--tasks", "single-turn", "--also", "broken=best,-verify"
+    )
     assert compare.main(arguments) == 1
     printed = capsys.readouterr().out
     assert "broken: there are no weights" in printed.replace("\n", " ")
@@ -377,7 +379,7 @@ def test_a_variant_that_is_named_twice_is_one_row(
     """It is no comparison more, by which the p of all the others would be adjusted."""
     tables = []
     for arguments in (once, twice):
-        assert command(runs.arguments("--tasks", "single", *arguments)) == 0
+        assert command(runs.arguments("--tasks", "single-turn", *arguments)) == 0
         tables.append((runs.folder / "out" / f"{stem}.md").read_text())
     assert tables[0] == tables[1]
 
@@ -386,7 +388,11 @@ def test_a_variant_that_is_named_twice_is_one_row(
     ("command", "arguments", "message"),
     [
         (compare.main, ["--presets", "best,unheard"], "there is no preset 'unheard'"),
-        (compare.main, ["--presets", "best", "--tasks", "double"], "--tasks takes single and multi"),
+        (
+            compare.main,
+            ["--presets", "best", "--tasks", "double"],
+            "--tasks takes single-turn and multi-turn, not 'double'",
+        ),
         (compare.main, ["--presets", "best", "--also", "x"], "is no variant"),
         (ablate.main, ["--preset", "cruise", "--without", "tool router"], "has no tool router"),
         (ablate.main, ["--preset", "best", "--profile", "mainframe"], "there is no profile 'mainframe'"),
@@ -430,7 +436,7 @@ def test_figures_hold_every_rate() -> None:
 def test_presets_are_tested_against_the_first_or_the_one_that_is_named(
     runs: Runs, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = runs.arguments("--presets", "best,direct_rag", "--tasks", "single")
+    arguments = runs.arguments("--presets", "best,direct_rag", "--tasks", "single-turn")
     assert compare.main(arguments) == 0
     folder = runs.folder / "out"
     best, other = (read_turn_table(folder / name / "single-turn") for name in ("best", "direct_rag"))
@@ -459,7 +465,7 @@ def test_a_preset_by_path_is_called_by_its_files_name(
     own = tmp_path / "kept" / "mine.toml"
     own.parent.mkdir()
     own.write_bytes((PRESETS / "direct_rag.toml").read_bytes())
-    shared = ["--tasks", "single", "--eval-model", "rule", "--no-progress"]
+    shared = ["--tasks", "single-turn", "--eval-model", "rule", "--no-progress"]
     assert compare.main(runs.arguments("--presets", f"best,{own}", "--against", str(own), *shared)) == 0
     assert ablate.main(runs.arguments("--preset", str(own), "--without", "rerank", *shared)) == 0
     output = capsys.readouterr().out
@@ -488,7 +494,7 @@ def test_a_study_shows_the_turns_of_all_its_runs(runs: Runs, capsys: pytest.Capt
 
 def test_questions_of_a_failed_run_leave_the_progress_count(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.broken = ("verify",)
-    arguments = runs.arguments("--presets", "best", "--also", "none=best,-verify", "--tasks", "single")
+    arguments = runs.arguments("--presets", "best", "--also", "none=best,-verify", "--tasks", "single-turn")
     assert compare.main(arguments) == 1
     updates = states(capsys.readouterr().err)
     assert (updates[0][1:], updates[-1][1:]) == ((0, 6), (3, 3))

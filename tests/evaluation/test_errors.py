@@ -282,7 +282,7 @@ def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
         patch.syspath_prepend(str(world.folder))
         patch.setattr(CragAgent, "from_config", build)
         arguments = ["--dataset", str(world.folder), "--cache", str(world.folder / "cache"), "--out", str(out)]
-        options = ["--presets", "best,direct_rag", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
+        options = ["--presets", "best,direct_rag", "--tasks", "multi-turn", "--eval-model", "rule", "--no-progress"]
         assert compare.main([*arguments, *options]) == 0
     output = capsys.readouterr().out
     runs = [str(out / name / "multi-turn") for name in ("best", "direct_rag")]
@@ -319,7 +319,7 @@ def test_a_comparison_keeps_the_figures_of_a_run_with_errors(world: World, capsy
         "--out",
         str(world.folder / "out"),
     ]
-    options = ["--presets", "best", "--tasks", "multi", "--eval-model", "rule", "--no-progress"]
+    options = ["--presets", "best", "--tasks", "multi-turn", "--eval-model", "rule", "--no-progress"]
     assert compare.main([*arguments, *options]) == 1
     assert "best: 1 of 6 turns are errors" in capsys.readouterr().out
     assert pd.read_csv(world.folder / "out" / "comparison.csv").loc[0, "errors"] == 1

@@ -247,7 +247,16 @@ def _preset(world: Path, out: Path) -> int:
 
 
 def _compared(world: Path, out: Path) -> int:
-    several = ["--dataset", str(world), "--tasks", "multi", "--eval-model", "rule", "--cache", str(world / "cache")]
+    several = [
+        "--dataset",
+        str(world),
+        "--tasks",
+        "multi-turn",
+        "--eval-model",
+        "rule",
+        "--cache",
+        str(world / "cache"),
+    ]
     return compare.main(["--presets", "preset", *several, "--out", str(out)])
 
 

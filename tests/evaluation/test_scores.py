@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluation.rules import OURS, STARTER_KIT
 from evaluation.scores.scoring import (
     bootstrap_intervals,
     conversation_score,
@@ -62,9 +63,16 @@ def test_scores_by_hand() -> None:
     assert scores.mean_multi_turn_conversation_score == pytest.approx((2 / 3 + 0) / 2)
 
 
-@pytest.mark.parametrize("verdict", ["c", "m", "h"])
-def test_truthfulness_is_0_for_one_turn_or_none(verdict: str) -> None:
-    assert score(judged(verdict)).truthfulness_score == 0.0
+@pytest.mark.parametrize(("verdict", "points"), [("c", 1.0), ("m", 0.0), ("h", -1.0)])
+def test_one_turn_has_its_points_but_in_a_whole_run_of_a_release(verdict: str, points: float) -> None:
+    turns = judged(verdict)
+    assert (score(turns).truthfulness_score, score(turns, STARTER_KIT).truthfulness_score) == (points, 0.0)
+    for rules in (OURS, STARTER_KIT):
+        [group] = score_groups(turns, lambda turn: "a", rules).values()
+        assert group.truthfulness_score == points, "the rates beside it are of the same turn"
+
+
+def test_no_turns_score_0() -> None:
     assert score([]).truthfulness_score == 0.0
     assert score([]).accuracy == 0.0
 
@@ -121,9 +129,8 @@ def test_every_turn_is_one_of_three(dialogs: list[str]) -> None:
     assert scores.correct + scores.miss + scores.hallucination == scores.total
     assert scores.hallucination == sum(turn.hallucination for turn in turns)
     assert scores.accuracy + scores.missing + scores.hallucination_rate == pytest.approx(1)
-    if scores.total > 1:
-        assert scores.truthfulness_score == pytest.approx(scores.accuracy - scores.hallucination_rate)
-        assert scores.truthfulness_score == pytest.approx(sum(map(truthfulness_points, turns)) / len(turns))
+    assert scores.truthfulness_score == pytest.approx(scores.accuracy - scores.hallucination_rate)
+    assert scores.truthfulness_score == pytest.approx(sum(map(truthfulness_points, turns)) / len(turns))
     assert -1 <= scores.mean_multi_turn_conversation_score <= 1
 
 
