@@ -31,6 +31,7 @@ OURS = frozenset({"agents", "apps", "evaluation", "lab", "local_evaluation", "mi
 """Top-level modules of this project, which the agent does not see even if its interpreter has them installed."""
 
 MAX_HEADER, MAX_BYTES = 64 << 20, 4 << 30  # bytes of JSON, and of all blobs of a frame
+MAX_TRACEBACK = 10_000  # characters that are told of an error; the log has all of them
 END_SECONDS = 10.0  # for an agent to end by itself, vLLM's workers included
 
 _KEPT_INFO = ("exif", "transparency")  # of a picture, read by ImageOps.exif_transpose and convert
@@ -464,10 +465,14 @@ def limit_memory(size: int) -> None:
         raise RuntimeError(f"this platform cannot limit the memory of a process: {error}") from error
 
 
-def explain(error: BaseException) -> str:
-    """Return an error in a line, and write its traceback to the log."""
+def explain(error: BaseException) -> dict[str, str]:
+    """Return an error in a line and the end of its traceback without the frames of this file; write all of it to the log."""
     traceback.print_exception(type(error), error, error.__traceback__)
-    return f"{type(error).__name__}: {error}"
+    own = error.__traceback__
+    while own is not None and own.tb_frame.f_code.co_filename == __file__:
+        own = own.tb_next
+    lines = traceback.format_exception(type(error), error, own)
+    return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(lines)[-MAX_TRACEBACK:]}
 
 
 def main(descriptor: int) -> None:
@@ -489,7 +494,7 @@ def main(descriptor: int) -> None:
             else:
                 reply = answer(agent, request, blobs)
         except Exception as error:  # noqa: BLE001 - an agent raises anything, and may answer the next batch
-            reply = {"error": explain(error)}
+            reply = explain(error)
         finally:
             faulthandler.cancel_dump_traceback_later()
         parent.say(said="done", **reply)

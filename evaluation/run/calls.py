@@ -16,6 +16,7 @@ from agents.record import Unanswered
 from agents.time_limits.deadline import CallCancelledError
 from evaluation.records import I_DONT_KNOW
 from evaluation.run.batches import Slot
+from evaluation.run.foreign_agent import ForeignAgentError
 
 _CAUSES = frozenset(cause.value for cause in Unanswered)
 
@@ -177,6 +178,9 @@ def ask(agent: BaseAgent, call: Call, replies: ReplyCounts | None = None) -> Cal
             error = f"the agent returned {description} for {len(call.slots)} questions"
     except CallCancelledError:
         raise
+    except ForeignAgentError as problem:  # the frames of this process say nothing about it
+        log.error("the agent failed: %s\n%s", problem, problem.traceback)
+        error = scrub(f"{type(problem).__name__}: {problem}")
     except Exception as problem:  # one failing batch must not cost the answers of the others
         log.exception("the agent failed")
         error = scrub(f"{type(problem).__name__}: {problem}")

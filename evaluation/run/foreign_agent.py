@@ -43,7 +43,11 @@ ReadPage = Callable[[str], str]
 
 
 class ForeignAgentError(RuntimeError):
-    """The agent raised, its process ended, or it took too long."""
+    """The agent raised, its process ended, or it took too long; ``traceback`` is its own, "" if it raised nothing."""
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
 
 
 class NotText:
@@ -278,7 +282,8 @@ class ForeignAgent(BaseAgent):
             self._kill()
             raise
         if "error" in reply:
-            raise ForeignAgentError(reply["error"])
+            where = f"; {self._place.log.name} has its traceback" if request["do"] == "answer" else ""
+            raise ForeignAgentError(f"{reply['error']}{where}", reply.get("traceback", ""))
         return reply
 
     def _fail(self, why: str) -> NoReturn:
@@ -349,6 +354,7 @@ def _check_done(reply: dict[str, Any]) -> dict[str, Any]:
         isinstance(each, dict) and isinstance(each.get("text", each.get("type")), str) for each in answers
     )
     forms = {"error": str, "batch_size": int, "returned": str, "answers": list}
+    fits = fits and isinstance(reply.get("traceback", ""), str)
     if not fits or not any(isinstance(reply.get(name), form) for name, form in forms.items()):
         raise FrameError("an answer of another form")
     return reply

@@ -177,8 +177,13 @@ def test_the_research_release_builds_and_calls_in_its_own_way(tmp_path: Path, ow
 def test_an_agent_that_raises_lives_on(make: Make, kit: Path) -> None:
     agent = make("Scripted")
     before = ask(agent, PID)
-    with pytest.raises(ForeignAgentError, match=r"^ZeroDivisionError: division by zero$"):
+    with pytest.raises(
+        ForeignAgentError, match=r"^ZeroDivisionError: division by zero; agent\.log has its traceback$"
+    ) as raised:
         ask(agent, "1/0")
+    first, *_, last = raised.value.traceback.splitlines()
+    assert first.startswith("Traceback") and last == "ZeroDivisionError: division by zero"
+    assert "in batch_generate_response" in raised.value.traceback and "agent_child" not in raised.value.traceback
     assert ask(agent, PID) == before
     assert "Traceback" in (kit.parent / "agent.log").read_text()
 
