@@ -3,9 +3,11 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +25,7 @@ from agents.settings.run_config import RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions, print_json
 from apps.preflight.admission import check_models
 from apps.preflight.check import Check, check, run_check
+from apps.preflight.fork import run_fork
 from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, estimate_memory
 from apps.preflight.rehearsal import check_import, check_rehearsal
@@ -36,6 +39,7 @@ from apps.preflight.submission import (
     list_models,
     write_submission,
 )
+from evaluation.records import EvaluationError
 
 _COLOURS = {"ok": "green", "warning": "yellow", "failed": "red", "skipped": "yellow"}
 
@@ -61,6 +65,22 @@ class PreflightOptions(ModelOptions, JsonOptions):
         L40S_BYTES / 1e9, description="memory of the GPU in GB, as torch reports it; 1 GB of it stays free"
     )
     cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder with the local indices")
+    agent_root: Annotated[Path | None, Flag(metavar="DIR")] = Field(
+        None,
+        description="fork of the starter kit to check in place of this repository: its aicrowd.json, image, files and agents.user_config; "
+        "--preset, --profile and the model's options do not concern it",
+    )
+    agent_python: Annotated[Path | None, Flag(metavar="FILE")] = Field(
+        None, description="interpreter of the fork; not given: .venv/bin/python in --agent-root, else this one"
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.agent_root is not None and self.task is not None:
+            raise ValueError("--task writes the aicrowd.json of this repository; that of a fork names its task itself")
+        if self.agent_python is not None and self.agent_root is None:
+            raise ValueError("--agent-python goes with --agent-root")
+        return self
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,6 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = PreflightOptions.parse(arguments)
     try:
+        if options.agent_root is not None:
+            checks = run_fork(options.agent_root, options.agent_python, options.cache, quick=options.quick)
+            return _report(f"preflight: {options.agent_root}", checks, as_json=options.as_json)
         config = RunConfig.read(
             options.preset,
             options.profile,
@@ -81,25 +104,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         if options.task is not None:
             write_submission(SUBMISSION, options.task, config)
-    except (SettingsError, ModelError, ValueError) as error:
+    except (EvaluationError, SettingsError, ModelError, ValueError) as error:
         print_error(f"error: {error}")
         return 1
     except OSError as error:
         print_error(f"error: {format_os_error(error)}")
         return 1
     checks = run(config, options.profile, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
+    return _report(f"preflight: {options.preset} under {options.profile}", checks, as_json=options.as_json)
+
+
+def _report(title: str, checks: Sequence[Check], *, as_json: bool) -> int:
+    """Print the checks as a table or as JSON; return the exit status."""
     failed = sum(each.state == "failed" for each in checks)
-    if options.as_json:
-        print_json({"failed": failed, "checks": [asdict(each) for each in checks]})
+    if as_json:
+        print_json({"failed": failed, "ready": is_ready(checks), "checks": [asdict(each) for each in checks]})
         return int(failed > 0)
-    table = Table(title=escape(f"preflight: {options.preset} under {options.profile}"), show_lines=True)
-    table.caption = f"{failed} failed" if failed else "ready to submit"
+    table = Table(title=escape(title), show_lines=True)
+    table.caption = conclude(checks)
     for column in ("check", "state", "found", "what to do"):
         table.add_column(column, overflow="fold")
     for each in checks:
         table.add_row(Text(each.name), Text(each.state, _COLOURS[each.state]), Text(each.found), Text(each.fix))
     SafeConsole(width=150).print(table)
     return int(failed > 0)
+
+
+def is_ready(checks: Sequence[Check]) -> bool:
+    """Return whether no check failed, and none that decides was skipped."""
+    return not any(each.state == "failed" or (each.state == "skipped" and each.decides) for each in checks)
+
+
+def conclude(checks: Sequence[Check]) -> str:
+    """Return the caption of the table: what failed, what nobody knows, or that all is ready."""
+    names = {
+        state: [each.name for each in checks if each.state == state and (each.decides or state != "skipped")]
+        for state in ("failed", "skipped", "warning")
+    }
+    findings = [f"{len(names['failed'])} failed"] if names["failed"] else []
+    if names["skipped"]:
+        findings.append(f"not known, since skipped: {', '.join(names['skipped'])}")
+    warnings = f"; look at the warnings: {', '.join(names['warning'])}" if names["warning"] else ""
+    return ("; ".join(findings) or "ready to submit") + warnings
 
 
 def run(config: RunConfig, profile: str, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:

@@ -1,6 +1,7 @@
 """The challenge's rule on models: Llama, or fewer than 1.5 billion parameters."""
 
 import re
+from collections.abc import Sequence
 from typing import Literal
 
 from agents.models.architecture import ArchitectureError, read_architecture
@@ -26,9 +27,13 @@ def check_models(config: RunConfig) -> Check:
     Raises:
         SettingsError: The profile names no model for a role of the preset.
     """
+    return check_checkpoints(list_checkpoints(config))
+
+
+def check_checkpoints(checkpoints: Sequence[Checkpoint]) -> Check:
+    """Check that the challenge admits every one of these models."""
     name = "models admitted"
-    checkpoints = {each.path: each for each in list_checkpoints(config)}
-    verdicts = [judge_model(each) for _, each in sorted(checkpoints.items())]
+    verdicts = [judge_model(each) for _, each in sorted({each.path: each for each in checkpoints}.items())]
     for state, fix in (
         ("failed", "take a Llama model or a smaller one: the profiles gpu, gpu_fp8 and gpu_tuned have such"),
         ("skipped", "hf download MODEL config.json, where the hub can be reached"),

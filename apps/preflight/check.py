@@ -8,12 +8,16 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Check:
-    """A check with its state, what it found and, if that is not good, what to do."""
+    """A check with its state, what it found and, if that is not good, what to do.
+
+    ``decides`` says whether the submission may fail by what it looks at: if such a check is skipped, nobody knows whether it is ready.
+    """
 
     name: str
     state: Literal["ok", "warning", "failed", "skipped"]
     found: str
     fix: str = ""
+    decides: bool = True
 
 
 def check(name: str, good: bool, finding: str, fix: str) -> Check:

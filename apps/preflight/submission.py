@@ -45,6 +45,11 @@ class Submission(BaseModel):
     gpu: bool
     hf_models: list[HubModel]
 
+    @property
+    def task(self) -> int:
+        """Number of the task, 1 to 3."""
+        return next(number for number, name in CHALLENGES.items() if name == self.challenge_id)
+
 
 def list_models(config: RunConfig, task: int) -> list[str]:
     """Return the hub models that a task can load, sorted; see ``list_revisions``."""
@@ -103,11 +108,10 @@ def _parse_older(path: Path) -> dict[str, Any]:
     return table
 
 
-def check_submission(path: Path, config: RunConfig) -> list[Check]:
-    """Check that ``aicrowd.json`` is valid, lists exactly the models to load, and suits the preset."""
-    name = "aicrowd.json"
+def read_submission(path: Path, fix: str) -> Submission | Check:
+    """Read ``aicrowd.json``; a failed check if that is not possible."""
     try:
-        submission = Submission.model_validate_json(path.read_bytes())
+        return Submission.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         there_is_none = isinstance(error, FileNotFoundError)
         finding = (
@@ -117,8 +121,15 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
             if there_is_none
             else format_os_error(error)
         )
-        return [Check(name, "failed", finding, "python -m apps.preflight --task 1|2|3")]
-    task = next(number for number, name in CHALLENGES.items() if name == submission.challenge_id)
+        return Check("aicrowd.json", "failed", finding, fix)
+
+
+def check_submission(path: Path, config: RunConfig) -> list[Check]:
+    """Check that ``aicrowd.json`` is valid, lists exactly the models to load, and suits the preset."""
+    submission = read_submission(path, "python -m apps.preflight --task 1|2|3")
+    if isinstance(submission, Check):
+        return [submission]
+    task = submission.task
     again = f"python -m apps.preflight --task {task}"
     listed = [model.repo_id for model in submission.hf_models]
     used_models = list_models(config, task)
@@ -131,14 +142,16 @@ def check_submission(path: Path, config: RunConfig) -> list[Check]:
     searched += f", but the preset makes no {lacking} search" * bool(lacking)
     valid = f"valid, {submission.challenge_id}" if submission.gpu else "gpu is false"
     return [
-        check(name, submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
+        check("aicrowd.json", submission.gpu, valid, f"the profile {config.profile.name} needs one: {again}"),
         check("models listed", not wrong, "; ".join(wrong) or f"{len(used_models)}, as the preset loads them", again),
-        _check_revisions(submission, list_revisions(config, task), again),
+        check_revisions(submission, list_revisions(config, task), f"{LOCK_COMMAND}, or {again}"),
         check("task", not lacking, searched, "take another preset" + ", or --task 1" * images),
     ]
 
 
-def _check_revisions(submission: Submission, revisions_by_model: Mapping[str, set[str]], again: str) -> Check:
+def check_revisions(
+    submission: Submission, revisions_by_model: Mapping[str, set[str]], fix: str, pin: str = LOCK_COMMAND
+) -> Check:
     """Check that each model has one commit, in ``aicrowd.json`` and in the profile.
 
     A branch, such as the starter kit's ``main``, may move; without a name the evaluator fetches nothing, and of two commits it fetches the
@@ -147,7 +160,7 @@ def _check_revisions(submission: Submission, revisions_by_model: Mapping[str, se
     name = "revisions pinned"
     unnamed = sorted(model.repo_id for model in submission.hf_models if not model.revision)
     if unnamed:
-        return Check(name, "failed", f"no revision for {', '.join(unnamed)}", f"{LOCK_COMMAND}, or {again}")
+        return Check(name, "failed", f"no revision for {', '.join(unnamed)}", fix)
     listed = {model.repo_id: model.revision for model in submission.hf_models}
     differing = sorted(
         f"{model}@{listed[model]}, but @{revision} in the profile"
@@ -156,14 +169,14 @@ def _check_revisions(submission: Submission, revisions_by_model: Mapping[str, se
         if model in listed and is_commit(revision) and revision != listed[model]
     )
     if differing:
-        return Check(name, "failed", f"aicrowd.json names {'; '.join(differing)}", f"{again}, or {LOCK_COMMAND}")
+        return Check(name, "failed", f"aicrowd.json names {'; '.join(differing)}", fix)
     loose = {f"{model}@{revision}" for model, revision in listed.items() if not is_commit(revision)}
     unpinned = {model for model, revisions in revisions_by_model.items() if not all(map(is_commit, revisions))}
     if loose or unpinned:
         findings = [f"aicrowd.json: {', '.join(sorted(loose))}"] * bool(loose)
         findings += [f"profile: {', '.join(sorted(unpinned))}"] * bool(unpinned)
-        return Check(name, "warning", f"no commit, so that the weights may change: {'; '.join(findings)}", LOCK_COMMAND)
-    return Check(name, "ok", "each a commit, the same in profile and aicrowd.json")
+        return Check(name, "warning", f"no commit, so that the weights may change: {'; '.join(findings)}", pin)
+    return Check(name, "ok", "each a commit" + ", the same in profile and aicrowd.json" * bool(revisions_by_model))
 
 
 def check_limits(settings: Settings) -> Check:

@@ -450,6 +450,18 @@ def answer(agent: Any, request: Mapping[str, Any], blobs: Sequence[bytes]) -> di
     }
 
 
+def block_network() -> None:
+    """Refuse every connection of this process from now on, but those to sockets of this machine's files."""
+
+    def hook(event: str, details: tuple[Any, ...]) -> None:
+        if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
+            address = details[event in ("socket.connect", "socket.sendto")]
+            if event != "socket.connect" or not isinstance(address, (str, bytes)):
+                raise OSError(f"the network is blocked: {address}")
+
+    sys.addaudithook(hook)
+
+
 def limit_memory(size: int) -> None:
     """Limit the memory that this process and each of its children may take.
 
@@ -487,6 +499,8 @@ def main(descriptor: int) -> None:
         try:
             faulthandler.dump_traceback_later(request["seconds"])  # the log shows where an agent hangs
             if request["do"] == "start":
+                if request["offline"]:
+                    block_network()
                 if request["memory"] is not None:
                     limit_memory(request["memory"])
                 agent = load_agent(request, parent)

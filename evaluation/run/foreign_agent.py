@@ -65,6 +65,7 @@ class ForeignAgentPlace:
         log: File of what the agent prints.
         seconds: Seconds a turn after which it counts as hung.
         memory: Bytes that its process may take; None: any number.
+        offline: Whether its process is refused every connection.
     """
 
     root: Path
@@ -73,6 +74,7 @@ class ForeignAgentPlace:
     log: Path
     seconds: float
     memory: int | None = None
+    offline: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return what run.json notes of it."""
@@ -248,7 +250,13 @@ class ForeignAgent(BaseAgent):
     def _start(self) -> int:
         """Start the process, let it build the agent, and return the batch size."""
         self._process = _Process(self._place, self._pages)
-        request: dict[str, Any] = {"do": "start", "agent": self._place.agent, "memory": self._place.memory}
+        place = self._place
+        request: dict[str, Any] = {
+            "do": "start",
+            "agent": place.agent,
+            "memory": place.memory,
+            "offline": place.offline,
+        }
         if self._options is None:
             search = self.search_pipeline
             web = bool(getattr(search, "web_search", True))

@@ -14,14 +14,14 @@ import pytest
 
 from agents.crag_agent import CragAgent
 from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import ROOT, LoraSettings, Profile
+from agents.profiles.profile import ROOT, Limits, LoraSettings, Profile
 from agents.profiles.weights import cached_revision, resolve_weights, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
 from agents.settings.run_config import RunConfig, preset_names
 from apps.preflight import rehearsal, repository
-from apps.preflight.__main__ import check_memory
+from apps.preflight.__main__ import check_memory, conclude, is_ready
 from apps.preflight.check import Check, run_check
 from apps.preflight.hub_access import Access, check_access
 from apps.preflight.memory import L40S_BYTES
@@ -266,9 +266,30 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
 
 CALL = {"way": "with a search pipeline", "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4}
 REPORT: dict[str, Any] = {
-    "start_up": 12.0, "failures": [], "seconds_per_turn": 60.0, "tokenizer": "Llama", "attempts": [],
+    "start_up": 12.0, "failures": [], "tokenizer": "Llama", "attempts": [],
     "calls": [CALL, {**CALL, "way": "with given evidence"}],
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("checks", "caption"),
+    [
+        ([Check("a", "ok", "")], "ready to submit"),
+        ([Check("a", "ok", ""), Check("b", "skipped", "", decides=False)], "ready to submit"),
+        ([Check("a", "warning", "")], "ready to submit; look at the warnings: a"),
+        ([Check("a", "skipped", ""), Check("b", "skipped", "")], "not known, since skipped: a, b"),
+        ([Check("a", "failed", ""), Check("b", "skipped", "")], "1 failed; not known, since skipped: b"),
+    ],
+)
+def test_only_what_was_looked_at_is_ready(checks: list[Check], caption: str) -> None:
+    assert conclude(checks) == caption
+    assert is_ready(checks) is caption.startswith("ready")
+
+
+def test_the_rehearsal_keeps_to_the_challenges_time_whatever_its_profile() -> None:
+    limits = rehearsal._limit_times(RunConfig.read("best", "embedded")).settings.limits
+    assert (limits.seconds_per_turn, limits.seconds_per_dialog) == (10.0, 30.0)
+    assert limits.evidence_tokens == RunConfig.read("best", "embedded").settings.limits.evidence_tokens
 
 
 @pytest.mark.parametrize(
@@ -278,7 +299,7 @@ REPORT: dict[str, Any] = {
         ({"attempts": ["connect ('1.2.3.4', 443)"]}, "offline"),
         ({"failures": ["load reranker: gone"]}, "offline"),
         ({"start_up": 601.0}, "time"),
-        ({"calls": [CALL, {**CALL, "seconds": 240.5}]}, "time"),
+        ({"calls": [CALL, {**CALL, "seconds": 40.5}]}, "time"),  # the challenge gives a turn 10 s, whatever the profile
         ({"calls": [CALL, {**CALL, "answers": ["a"] * 3}]}, "answers"),
         ({"calls": [{**CALL, "answers": ["a"] * 3 + [" "]}]}, "answers"),
         ({"calls": [{**CALL, "tokens": [75] * 4}]}, "answers"),
@@ -287,6 +308,19 @@ REPORT: dict[str, Any] = {
 def test_the_report_of_the_rehearsal_is_judged_by_the_limits(change: dict[str, Any], failing: str | None) -> None:
     bad = [check.name for check in rehearsal.judge({**REPORT, **change}) if check.state == "failed"]
     assert bad == ([failing] if failing else [])
+
+
+def test_an_agent_that_keeps_the_time_by_leaving_stages_out_is_no_ok() -> None:
+    [_, timed, _] = rehearsal.judge({**REPORT, "calls": [{**CALL, "cut": ["answer"]}]})
+    assert (timed.name, timed.state) == ("time", "warning") and timed.found.endswith("too little for: answer")
+
+
+def test_a_stage_that_got_no_time_is_told() -> None:
+    limits = Limits(seconds_per_turn=0.001, margin_seconds=0.0)
+    settings = Settings(stages=("queries", "web_search", "evidence", "answer", "finalise"), limits=limits)
+    models = ModelSet(Profile(name="p", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "330 m")})
+    agents = (CragAgent(each, settings=settings, models=models) for each in (ScriptedPipeline({}, {}), None))
+    assert "answer" in rehearsal.rehearse(*agents)["calls"][0]["cut"]
 
 
 def test_an_agent_is_called_in_both_ways() -> None:
