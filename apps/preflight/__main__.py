@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
