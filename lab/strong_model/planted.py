@@ -3,7 +3,7 @@
     python -m lab.strong_model.planted --runs results/strong/best/single results/strong/best/museum --profile PROFILE --out planted.jsonl
 
 The runs are recorded with their requests (``--record-requests``) and judged. As many of each fault are drawn by a seed: *sum*, a figure of
-the answer is changed; *draft*, the answer is another turn's, and the evidence holds nothing of it; *passage*, the evidence begins with another
+the answer is changed; *draft*, the answer is another turn's, and the evidence holds nothing of it; *passage*, it begins with another
 turn's passages under this thing's name, and the answer is theirs; *entity*, recognised thing, evidence and answer are another turn's. Right
 answers are checked as they are, besides.
 """

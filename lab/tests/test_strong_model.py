@@ -1,4 +1,4 @@
-"""The recorded replies of the strong model: replayed as they were given, refused where they were not, and the tables made of the answers."""
+"""The recorded replies of the strong model are replayed as given and refused where they were not; and the tables of its answers."""
 
 from __future__ import annotations
 
