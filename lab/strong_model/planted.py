@@ -79,7 +79,7 @@ def read_cases(runs: Sequence[Path]) -> list[Case]:
 
 
 def _open_photo(record: TurnRecord, folder: Path) -> Image.Image | None:
-    return Image.open(folder / REQUEST_IMAGES / f"{record.photo}") if record.photo else None
+    return Image.open(folder / REQUEST_IMAGES / f"{record.photo}.png") if record.photo else None
 
 
 def plant(case: Case, other: Case, fault: Fault) -> Case | None:
