@@ -1,7 +1,6 @@
 """Reads a user's own knowledge: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
 
 import csv
-import io
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
+from agents.search.pdf_pages import read_pdf
 from agents.search.searchers import reason
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
@@ -43,7 +43,6 @@ _CAPTION = ".txt"
 MAX_DOCUMENT_BYTES = 10 * 2**20
 _MAX_TAGS = 400_000
 """Larger documents are left out. A megabyte of text takes 30 MB of memory; a thousand tags take 1.5 MB, and 0.1 s at most."""
-_MAX_PDF_BYTES, _MAX_PDF_PAGES = 200 * 2**20, 10_000  # a PDF may have pictures; each page takes a millisecond
 _MAX_CAPTION_BYTES = 2**20
 _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 
@@ -309,7 +308,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         return [], str(error)
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error)
-    nothing = "it holds no text" + (" (a scan? OCR it first)" if ending == _PDF else "")
+    nothing = "it holds no text" + (_SCAN if ending == _PDF else "")
     return text_pages, problem or ("" if text_pages else nothing)
 
 
@@ -385,26 +384,23 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
     """Read the pages of a PDF.
 
     Returns:
-        The pages that can be read, and why others cannot.
+        The pages that hold text, and why others are missing.
     """
-    try:
-        from pypdf import PdfReader
-    except ImportError as error:
-        raise SourceError("reading PDF files takes: pip install pypdf") from error
-    document = PdfReader(io.BytesIO(read_bounded(path, _MAX_PDF_BYTES)))
-    metadata_title = (document.metadata.title if document.metadata else None) or ""
-    title = metadata_title.strip() or path.stem
-    pages: list[Page] = []
-    broken: dict[int, str] = {}
-    if (count := document.root_object["/Pages"].get("/Count", 0)) > _MAX_PDF_PAGES:  # listing them takes long, too
-        raise TooLargeError(f"it has {count} pages, of which at most {_MAX_PDF_PAGES} are read; divide it")
-    for number, page in enumerate(document.pages, 1):
-        try:
-            pages.append(Page(f"{url}#page={number}", f"{title}, page {number}", page.extract_text()))
-        except Exception as error:  # noqa: BLE001 - as for a whole file; the other pages are read
-            broken[number] = reason(error)
-    numbers = ", ".join(map(str, [*broken][:_MAX_NAMED])) + (" ..." if len(broken) > _MAX_NAMED else "")
-    return pages, f"pages {numbers} cannot be read: {next(iter(broken.values()))}" if broken else ""
+    document = read_pdf(path)
+    title = document.title or path.stem
+    pages = [Page(f"{url}#page={number}", f"{title}, page {number}", text) for number, text in document.texts.items()]
+    problems = []
+    if document.empty and pages:
+        verb = "hold" if len(document.empty) > 1 else "holds"
+        problems.append(f"{_name_pages(document.empty)} {verb} no text{_SCAN}")
+    if document.broken:
+        problems.append(f"{_name_pages([*document.broken])} cannot be read: {next(iter(document.broken.values()))}")
+    return pages, "; ".join(problems)
+
+
+def _name_pages(numbers: Sequence[int]) -> str:
+    named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
+    return f"pages {named}" if len(numbers) > 1 else f"page {named}"
 
 
 _HTML = (".html", ".htm", ".xhtml")
@@ -414,4 +410,5 @@ _READERS: Mapping[str, Callable[[Path, str], tuple[list[Page], str]]] = {
     ".txt": _plain,
 }
 _PDF, _PDF_MARK = ".pdf", b"%PDF-"
+_SCAN = " (a scan? OCR it first)"
 _MAX_NAMED = 10  # pages of a PDF in a message

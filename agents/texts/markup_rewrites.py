@@ -4,7 +4,7 @@ Text loses the tags around them, and "10<sup>6</sup>" would read as "106".
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice, takewhile
 
 from lxml import etree
@@ -66,7 +66,10 @@ def write_powers(root: etree._Element) -> bool:
     lowered = list(islice(filter(_is_lowered, inline), _MAX_RAISED))
     notes = {text for _, text, before in raised if not before.strip()}
     for element, text, before in raised:
-        _replace(element, _write_raised(element, text, before, notes))
+        tail = element.tail or ""
+        written = write_raised(text, before, tail, notes, is_linked=_is_linked(element))
+        is_of_a_note = not before.strip() and tail[:1].isalnum()
+        _replace(element, f"{written} " if is_of_a_note else written)
     for element in lowered:
         if (text := _text(element)).isdecimal() and _text_before(element)[-1:].isdecimal():
             _replace(element, f"_{text}")
@@ -83,22 +86,23 @@ def _is_lowered(element: etree._Element) -> bool:
     return element.tag == "sub" or _LOWERED_STYLE.search(element.get("style", "")[:500]) is not None
 
 
-def _write_raised(element: etree._Element, text: str, before: str, notes: set[str]) -> str:
-    """Return the plain text of a raised element; "" for a footnote mark.
+def write_raised(text: str, before: str, after: str, notes: Collection[str] = (), *, is_linked: bool = False) -> str:
+    """Return the plain text of a raised text; "" for a footnote mark.
 
     Args:
-        element: The raised element.
-        text: Its text.
+        text: The raised text.
         before: The end of the line before it.
+        after: The text that follows it.
         notes: Marks of the page's footnotes.
+        is_linked: Whether it is marked as a reference.
     """
-    after, line = (element.tail or "").lstrip(), before.rstrip()
+    after, line = after.lstrip(), before.rstrip()
     if after.startswith(_SLASHES) and text.isdecimal():
         return f" {text}" if before[-1:].isdecimal() else text
-    if not line:  # the mark that a footnote begins with
-        return text if after != (element.tail or "") else f"{text} "
+    if not line:
+        return text
     is_power_of_ten = _POWER_OF_TEN.search(before) is not None
-    if _MARK.fullmatch(text) and not is_power_of_ten and _is_linked(element):
+    if is_linked and not is_power_of_ten and _MARK.fullmatch(text):
         return ""
     if not _EXPONENT.fullmatch(text):
         return text

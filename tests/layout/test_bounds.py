@@ -25,7 +25,7 @@ KINDS: Mapping[str, set[str]] = {
         "json.loads",
         ".model_validate_json",
         ".validate_json",
-        "pypdf.PdfReader",
+        "pdfplumber.open",
         "trafilatura.extract",
     },
     "network": {
@@ -71,8 +71,8 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/runner/trace.py": "lines that this program has just written",
         "agents/search/index_sources.py": "files of the organiser's form that the user names",
         "agents/search/milvus.py": INDEX,
-        "agents/search/own_sources.py": "a PDF within limits of bytes and pages",
         "agents/search/pages/page_text.py": "a page within limits of tags, in own_sources and page_reader",
+        "agents/search/pdf_pages.py": "the function itself: bytes and pages are bounded",
         "agents/search/retrieved.py": INDEX,
         "agents/time_limits/subprocess_worker.py": "a line of the process that started it",
         "apps/preflight/rehearsal.py": OWN_PROCESS,

@@ -14,6 +14,7 @@ import pytest
 
 from agents.base.cluster import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
+from agents.search import pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table, repeat_headers
@@ -21,6 +22,7 @@ from agents.search.pages.page_text import main_content
 from agents.search.pages.web_cache import cache_name
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import draw
+from tests.support.pdf_files import make_pdf, show
 
 HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>
 <article><h1>Opening hours</h1><p>The museum opens at nine in the morning and closes at five in the afternoon, every day except Monday.
@@ -31,29 +33,8 @@ MARKDOWN = (
 
 
 def pdf(*pages: str) -> bytes:
-    """A PDF file with a line of text on each page, written by hand: object offsets and all."""
-    count = len(pages)
-    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(count))
-    objects = [
-        "<< /Type /Catalog /Pages 2 0 R >>",
-        f"<< /Type /Pages /Kids [{kids}] /Count {count} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
-    ]
-    for n, text in enumerate(pages):
-        stream = f"BT /F1 12 Tf 20 100 Td ({text}) Tj ET" if text else ""
-        objects.append(
-            f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 400 200] /Contents {5 + 2 * n} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
-        )
-        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
-    data, offsets = b"%PDF-1.4\n", []
-    for number, content in enumerate(objects, 1):
-        offsets.append(len(data))
-        data += f"{number} 0 obj\n{content}\nendobj\n".encode()
-    start = len(data)
-    data += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n".encode()
-    data += b"".join(f"{offset:010} 00000 n \n".encode() for offset in offsets)
-    return data + f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n".encode()
+    """A PDF file with a line of text on each page."""
+    return make_pdf(*(show(20, 100, text) if text else "" for text in pages))
 
 
 @pytest.fixture
@@ -312,21 +293,19 @@ def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, docume
 
 
 def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pypdf import PageObject
+    real = pdf_pages.read_page
 
-    real = PageObject.extract_text
-
-    def extract(page: PageObject) -> str:
+    def read_page(page: Any) -> str:
         text = real(page)
         if "steam" in text:
             raise KeyError("/Font")
         return f"{text}\ud835"  # fonts map letters to halves of pairs
 
-    monkeypatch.setattr(PageObject, "extract_text", extract)
+    monkeypatch.setattr(pdf_pages, "read_page", read_page)
     (documents / "leaflet").write_bytes((documents / "guide.pdf").read_bytes())
     rows, left_out = read_documents(documents, content_of=main_content)
     assert [row.page_url for row in rows if "#page" in row.page_url] == ["guide.pdf#page=2", "leaflet#page=2"]
-    assert left_out == [f"{name}: pages 1 cannot be read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
+    assert left_out == [f"{name}: page 1 cannot be read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
     assert all(row.page_snippet.encode() for row in rows)
 
 
