@@ -241,15 +241,31 @@ def shorten_name(name: object) -> str:
 
 
 def spell_as_file(folder: Path, name: str) -> str:
-    """Spell a file's name as its folder has it: macOS writes accents apart from their letters, tables hold both in one character.
+    """Spell the path of a file as its folders have it: macOS writes accents apart from their letters, tables hold both in one character.
+
+    Each part of the path has its own spelling: folders and files may come from different machines.
 
     Returns:
-        The name as it is given if there is no such file in either spelling.
+        The name as it is given if there is no such file in any spelling.
     """
-    forms = (name, *(unicodedata.normalize(form, name) for form in ("NFC", "NFD")))
     with suppress(OSError, ValueError):
-        return next((form for form in forms if (folder / form).is_file()), name)
+        if name.isascii() or (folder / name).is_file():
+            return name
+        place = folder
+        for part in Path(name).parts:
+            place /= _spell_as_entry(place, part)
+        if place.is_file():
+            return place.relative_to(folder).as_posix()
     return name
+
+
+def _spell_as_entry(folder: Path, name: str) -> str:
+    """Return the name of a folder's entry with the same letters; the name as it is given if there is none."""
+    if name.isascii() or (folder / name).exists():
+        return name
+    letters = unicodedata.normalize("NFC", name)
+    names = (entry.name for entry in folder.iterdir())
+    return next((entry for entry in names if unicodedata.normalize("NFC", entry) == letters), name)
 
 
 @contextmanager

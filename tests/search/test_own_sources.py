@@ -6,9 +6,10 @@ import csv
 import json
 import os
 import re
+import unicodedata
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -186,6 +187,18 @@ def test_spreadsheets_and_macs_leave_traces(tmp_path: Path) -> None:
         rows, left_out = read_captions(folder)
         assert ([row.path.name for row in rows], left_out) == (["Mu\u0308hle.png"], [])
         (folder / caption).unlink()
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_each_part_of_a_path_has_its_own_spelling(tmp_path: Path, form: Literal["NFC", "NFD"]) -> None:
+    """A folder made on Linux with a photo from a Mac, in a table from either, and letters that are composed in part."""
+    names = ["\u00dcbung/Mu\u0308ller.png", "U\u0308bung 2/M\u00fcller.png", "Vi\u1ec7t/Vi\u00ea\u0323t.png"]
+    for name in names:
+        (tmp_path / "photos" / name).parent.mkdir(parents=True)
+        draw(0).save(tmp_path / "photos" / name)
+    rows = [[unicodedata.normalize(form, name), "Old Mill"] for name in names]
+    read, left_out = read_table(table(tmp_path / "t.csv", HEADER[:2], *rows), tmp_path / "photos")
+    assert [row.path for row in read] == [tmp_path / "photos" / name for name in names] and left_out == []
 
 
 @pytest.mark.parametrize(
