@@ -21,6 +21,7 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.files import write_whole
 from agents.models import vision
+from agents.search.hits import SearchError
 from agents.search.index_sources import CHUNK_WORDS
 from agents.search.pages.web_cache import cache_name
 from mini_crag_mm import embeddings
@@ -60,6 +61,8 @@ def build_indices(split: Split, cache: Path, *, background: int, chunk_words: in
         embeddings.add_missing(vectors)
         builder = IndexBuilder(cache / "hub", vectors, progress=progress)
         images = builder.images(photographs, ImageIndexEncoder.load(EFFICIENTNET), IMAGE_ID.format(tag=tag))
+        if images.left_out:
+            raise SearchError("\n".join(images.left_out))
         web = builder.chunks(chunks, TextIndexEncoder.load(MINILM), WEB_ID.format(tag=tag))
     tqdm.write(f"{split}: {images.manifest.count} pictures and {web.manifest.count} page chunks are indexed")
 

@@ -198,6 +198,7 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
         if (pictures := images if images is not None else blank) is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
             built = builder.images(pictures, image_encoder, options.image_dataset)
+            _tell_left_out(built.left_out)
             if images is not None:
                 _report(options.image_dataset, built)
         if chunks is not None:

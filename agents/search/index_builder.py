@@ -100,6 +100,7 @@ class BuiltIndex:
     manifest: Manifest  # what it holds
     embedded: int  # contents embedded in this run; the rest came from the cache
     fresh: bool  # whether it was written in this run; False where it was there already
+    left_out: tuple[str, ...] = ()  # images that cannot be decoded, and why
 
 
 @dataclass(frozen=True)
@@ -144,23 +145,30 @@ class IndexBuilder:
     target: Target | None = None  # where to publish instead of the hub
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """Build the index of images; each image is read when it is embedded.
+        """Build the index of images; each image is read when it is embedded. Images that cannot be decoded are left out.
 
         Raises:
-            SearchError: See the class; or some images cannot be decoded, and the message names them.
+            SearchError: See the class; or no image can be decoded, and the message names them.
         """
-        stored: list[Row] = []
+        keys = [image_key(encoder, row) for row in rows]
         files: dict[bytes, list[Path]] = {}  # the same picture may be there several times
-        for position, row in enumerate(rows):
-            key = image_key(encoder, row)
+        for key, row in zip(keys, rows, strict=True):
             files.setdefault(key, []).append(row.path)
-            stored.append(Row(str(position), _image_metadata(row), key))
         missing = sorted(self.cache.missing(files), key=lambda key: files[key])
         broken = self._embed("image", [(key, files[key][0]) for key in missing], encoder)
-        if broken:
-            named = (f"{path}: {problem}" for key, problem in broken.items() for path in files[key])
-            raise SearchError("images that cannot be decoded:\n" + "\n".join(named))
-        return self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
+        left_out = tuple(
+            f"{path}: {problem}; save it as JPEG, PNG or WebP"
+            for key, problem in broken.items()
+            for path in dict.fromkeys(files[key])
+        )
+        kept = [(key, row) for key, row in zip(keys, rows, strict=True) if key not in broken]
+        if rows and not kept:
+            raise SearchError("\n".join(["no image can be decoded:", *left_out]))
+        stored = [Row(str(position), _image_metadata(row), key) for position, (key, row) in enumerate(kept)]
+        embedded = len(missing) - len(broken)
+        return replace(
+            self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, embedded), left_out=left_out
+        )
 
     def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
         """Build the index of chunks of pages, and embed the chunks sorted by length.
@@ -272,7 +280,7 @@ def _embed_batch(encoder: Encoder, batch: _Contents) -> tuple[dict[bytes, FloatA
         try:
             read[key] = content if isinstance(content, str) else read_picture_file(content)
         except (OSError, ValueError) as error:
-            broken[key] = str(error)
+            broken[key] = one_line(error)
     vectors = encoder.embed([*read.values()]) if read else ()
     return dict(zip(read, vectors, strict=True)), broken
 

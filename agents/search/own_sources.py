@@ -30,7 +30,7 @@ from agents.search.pdf_pages import read_pdf
 from agents.search.searchers import reason
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif")
 """Suffixes of files that are read as photos."""
 _REQUIRED = (ENTITY, FILE)
 
@@ -56,10 +56,10 @@ def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") 
     of an attribute stands.
 
     Returns:
-        The rows, and why files below the folder were left out.
+        The rows, and why rows and files below the folder were left out.
 
     Raises:
-        SourceError: The table cannot be read, lacks ``file`` or ``entity``, or rows are malformed; the message names each of them.
+        SourceError: The table cannot be read, lacks ``file`` or ``entity``, has malformed rows, or none with a photo.
     """
     problems: list[str] = []
     keys_by_file: dict[str, dict[str, None]] = {}
@@ -75,12 +75,13 @@ def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") 
         keys = keys_by_file.setdefault(name, {})
         if entity:
             keys[_describe(entities, entity, {key: value for key, value in cells.items() if value})] = None
-    report(problems)
+    if not keys_by_file:
+        report(problems)
     rows = [
         ImageRow(folder / name, _address(urls[name], name, base_url, prefix), tuple(entities[key] for key in keys))
         for name, keys in keys_by_file.items()
     ]
-    return rows, _find_unlisted(table, folder, [*keys_by_file])
+    return rows, [*problems, *_find_unlisted(table, folder, [*keys_by_file])]
 
 
 def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]:
@@ -122,7 +123,7 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
         The rows, and why files below the folder were left out.
 
     Raises:
-        SourceError: There are no photos, or photos lack a caption that can be read; the message names each of them.
+        SourceError: There are no photos, or none has a caption that can be read; the message names each of them.
     """
     files, links = _list_files(folder)
     photos = [path for path in files if path.suffix.lower() in PICTURES]
@@ -158,12 +159,13 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
             problems.append(f"{folder / caption} is empty; its first line has to name what the photo shows")
             continue
         keys[photo] = _describe(entities, name, _attributes(lines))
-    report(problems)
+    if not keys:
+        report(problems)
     rows = [  # names of files may be no Unicode
         ImageRow(folder / photo, well_formed(base_url + photo.as_posix()), (entities[key],))
         for photo, key in keys.items()
     ]
-    return rows, left_out
+    return rows, [*problems, *left_out]
 
 
 def _explain_spare(path: Path) -> str:

@@ -26,6 +26,7 @@ from typing import Any
 from PIL import Image
 
 from agents.base.files import format_os_error, is_below, one_line, open_table, parse_json, shorten_name, spell_as_file
+from agents.models.picture_files import FORMATS
 from evaluation.records import EvaluationError
 
 NAMES = ("questions.csv", "questions.jsonl")
@@ -157,7 +158,7 @@ def _find_photo_fault(folder: Path, name: str) -> str:
             return f"{shorten_name(name)} is a link that leads out of {folder}; copy what it leads to there"
         if not path.is_file():
             return f"there is no photo {shorten_name(path)}"
-        with Image.open(path) as image:
+        with Image.open(path, formats=FORMATS) as image:
             image.verify()
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         return f"{shorten_name(name)} cannot be read as a photo ({one_line(error)}); save it as JPEG, PNG or WebP"

@@ -266,7 +266,7 @@ def test_other_formats_are_not_opened(kind: str) -> None:
         read(encoded((64, 64), kind))
 
 
-@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("kind", sorted({*FORMATS} - {"HEIF"}))  # nothing here writes HEIF
 @pytest.mark.parametrize("side", [64, 2500])
 def test_common_formats_are_read_and_reduced(kind: str, side: int) -> None:
     picture = read(encoded((side, side), kind))

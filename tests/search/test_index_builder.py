@@ -21,6 +21,7 @@ import pytest
 from chromadb.errors import InternalError
 
 from agents.base.files import format_os_error, is_file_error
+from agents.models.picture_files import FORMATS
 from agents.search import index_builder
 from agents.search.build_index import main
 from agents.search.embedding_cache import EmbeddingCache
@@ -166,6 +167,7 @@ def test_a_build_killed_at_any_later_moment_is_whole_after_the_next(
 _SLOW = """
 import json, pathlib, sys, time
 import numpy
+from agents.models.picture_files import FORMATS
 from agents.search import index_builder
 from agents.search.build_index import main
 from agents.search.embedding_cache import EmbeddingCache
@@ -302,19 +304,29 @@ def test_bad_pages_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "pages.jsonl:1" in stderr and "pages.jsonl:2" in stderr
 
 
-def test_broken_images_are_all_named_and_the_good_ones_stay_embedded(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_broken_images_are_named_and_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     world = write_sources(tmp_path / "w")
     for name in ("photo1.png", "photo4.png"):
         (world.images / name).write_bytes(b"not an image")
-    assert world.build() == 1
-    stderr = capsys.readouterr().err
-    assert "photo1.png" in stderr and "photo4.png" in stderr
+    assert world.build() == 0
+    output, stderr = capsys.readouterr()
+    assert f"{IMAGE_ID} built: 4 rows, 4 newly embedded" in output
+    reason = f"image cannot be decoded: it is none of {', '.join(FORMATS)}; save it as JPEG, PNG or WebP"
+    assert stderr.splitlines() == [
+        f"left out: {world.images / name}: {reason}" for name in ("photo1.png", "photo4.png")
+    ]
     for name in ("photo1.png", "photo4.png"):
         (world.images / name).write_bytes((world.images / "photo0.png").read_bytes())
     assert world.build() == 0
     assert f"{IMAGE_ID} built: 6 rows, 0 newly embedded" in capsys.readouterr().out
+
+
+def test_images_that_are_all_broken_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = write_sources(tmp_path / "w")
+    for path in world.images.iterdir():
+        path.write_bytes(b"not an image")
+    assert world.build() == 1
+    assert "no image can be decoded" in capsys.readouterr().err
 
 
 def test_a_url_that_comes_again_adds_its_new_chunks(tmp_path: Path) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
+from PIL import Image
 
 from agents.base.cluster import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.search import pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main
+from agents.search.collection import Collection
 from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table, repeat_headers
 from agents.search.pages.page_text import main_content
@@ -25,6 +27,7 @@ from agents.search.pipelines import open_pipeline
 from tests.search.conftest import draw
 from tests.support.pdf_files import make_pdf, show
 
+FILES = Path(__file__).parents[1] / "pages"
 HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>
 <article><h1>Opening hours</h1><p>The museum opens at nine in the morning and closes at five in the afternoon, every day except Monday.
 Groups are asked to book a guided tour one week before they come.</p><script>track()</script></article></body></html>"""
@@ -128,17 +131,17 @@ def test_photos_that_are_not_indexed_are_named(tmp_path: Path, photos: Path) -> 
     (photos / "linked").symlink_to(tmp_path / "more")
     (photos / "gone").symlink_to("nowhere")
     (photos / "inside").symlink_to("old")
-    (photos / "mill.heic").touch()
+    (photos / "mill.psd").touch()
     for name in ("mill", "pond", "old/mill", "bridge"):
         (photos / f"{name}.txt").write_text("Old Mill")
     own = table(photos / "t.csv", HEADER, ["mill.png", "Old Mill"], ["inside/mill.png", "Old Mill"])
     links = ["gone: this link is not followed", "linked: this link is not followed"]
     rows, left_out = read_table(own, photos)
-    unlisted = [f"{name}: it has no row in t.csv" for name in ("mill.heic", "pond.png")]
+    unlisted = [f"{name}: it has no row in t.csv" for name in ("mill.psd", "pond.png")]
     assert len(rows) == 2 and [reason.split(";")[0] for reason in left_out] == [*unlisted, *links]
     own.unlink()
     rows, left_out = read_captions(photos)
-    spare = ["bridge.txt: there is no photo beside this caption", "mill.heic: .heic is not read as a photo"]
+    spare = ["bridge.txt: there is no photo beside this caption", "mill.psd: .psd is not read as a photo"]
     assert len(rows) == 3
     assert [reason.split(";")[0] for reason in left_out] == [*spare, links[0], "inside" + links[0][4:], links[1]]
 
@@ -151,11 +154,28 @@ def test_links_to_folders_of_pages_are_named(tmp_path: Path, documents: Path) ->
     assert len(rows) == 1 and [reason.split(":")[0] for reason in left_out] == ["linked"]
 
 
-def test_bad_rows_are_all_named(tmp_path: Path, photos: Path) -> None:
-    bad = table(tmp_path / "t.csv", HEADER, ["gone.png", "X"], ["mill.png", "Y"], ["", "Z"])
+def test_rows_without_their_photo_are_named_and_left_out(tmp_path: Path, photos: Path) -> None:
+    bad = [["gone.png", "X"], ["", "Z"]]
+    rows, left_out = read_table(table(tmp_path / "t.csv", HEADER, bad[0], ["mill.png", "Y"], bad[1]), photos)
+    assert [row.url for row in rows] == ["mill.png"]
+    assert "t.csv:2: there is no photo" in left_out[0] and "t.csv:4: 'file' is empty" in left_out[1]
     with pytest.raises(SourceError) as error:
-        read_table(bad, photos)
-    assert "t.csv:2: there is no photo" in str(error.value) and "t.csv:4: 'file' is empty" in str(error.value)
+        read_table(table(tmp_path / "t.csv", HEADER, *bad), photos)
+    assert "t.csv:2: there is no photo" in str(error.value) and "t.csv:3: 'file' is empty" in str(error.value)
+
+
+def test_a_photo_of_a_phone_is_read(tmp_path: Path) -> None:
+    """HEIC, with a turn of 90 degrees, beside a file that only has its ending."""
+    (tmp_path / "col" / "photos").mkdir(parents=True)
+    (tmp_path / "col" / "photos" / "IMG_1.HEIC").write_bytes((FILES / "photo.heic").read_bytes())
+    (tmp_path / "col" / "photos" / "IMG_2.heic").write_bytes(b"nothing")
+    table(tmp_path / "col" / "photos.csv", HEADER[:2], ["IMG_1.HEIC", "Flag"], ["IMG_2.heic", "Flag"])
+    assert main([str(tmp_path / "col"), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    pipeline = open_split(tmp_path / "cache", Collection(tmp_path / "col").split, web=False)
+    picture = Image.new("RGB", (32, 64), (220, 40, 40))
+    picture.paste((40, 40, 220), (0, 32, 32, 64))
+    [hit] = pipeline(picture, k=2)
+    assert hit["entities"][0]["entity_name"] == "Flag" and hit["score"] > 0.9
 
 
 @pytest.mark.parametrize(
@@ -348,11 +368,10 @@ def test_captions_and_photos_outside_of_the_folder_are_not_read(tmp_path: Path, 
     (photos / "linked.png").symlink_to(tmp_path / "outside.png")
     draw(1).save(tmp_path / "outside.png")
     (photos / "linked.txt").write_text("Secret")
-    with pytest.raises(
-        SourceError, match=r"mill\.txt is a link that leads out of .*photos; copy the caption"
-    ) as raised:
-        read_captions(photos)
-    assert "1874" not in str(raised.value) and len(str(raised.value).splitlines()) == 1
+    rows, left_out = read_captions(photos)
+    assert [row.path.relative_to(photos).as_posix() for row in rows] == ["old/mill.png", "pond.png"]
+    assert left_out[0] == f"{photos / 'mill.txt'} is a link that leads out of {photos}; copy the caption there"
+    assert "1874" not in f"{rows}{left_out}"
     (photos / "mill.txt").unlink()
     (photos / "mill.txt").write_text("Old Mill")
     rows, left_out = read_captions(photos)
@@ -393,8 +412,9 @@ def test_a_caption_that_is_too_large_is_named(photos: Path) -> None:
         (photos / f"{name}.txt").write_text("Old Mill")
     with (photos / "pond.txt").open("wb") as file:
         file.truncate(10**12)
-    with pytest.raises(SourceError, match=r"pond\.txt is no caption: it is larger than 1 MB"):
-        read_captions(photos)
+    rows, [problem] = read_captions(photos)
+    assert len(rows) == 2
+    assert problem == f"{photos / 'pond.txt'} is no caption: it is larger than 1 MB; make it smaller or divide it"
 
 
 def test_a_long_page_is_indexed_to_its_end(tmp_path: Path) -> None:
@@ -490,9 +510,9 @@ def test_photos_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> 
     (photos / "linked").symlink_to(tmp_path)
     name = str(photos / "inside.jpg") if name == "ABSOLUTE" else name
     (tmp_path / "table.csv").write_text(f"file,entity\ninside.jpg,Tower\n{name},Secret\n../outside.jpg,Other\n")
-    with pytest.raises(SourceError) as raised:
-        read_table(tmp_path / "table.csv", photos)
-    lines = str(raised.value).splitlines()
+    rows, left_out = read_table(tmp_path / "table.csv", photos)
+    assert [row.path.name for row in rows] == ["inside.jpg"]
+    lines = [line for line in left_out if "table.csv:" in line]
     assert [line.split(": ")[0] for line in lines] == [f"{tmp_path / 'table.csv'}:{number}" for number in (3, 4)]
     assert all("lies outside of" in line for line in lines)
 
