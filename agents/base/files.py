@@ -148,7 +148,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(_not_utf8(path, error)) from error
+        raise ValueError(format_not_utf8(path, error)) from error
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"{path} is not valid TOML: {one_line(error)}") from error
     except RecursionError as error:
@@ -188,7 +188,7 @@ def read_front_matter(path: Path) -> frontmatter.Post:
     try:
         return parse_front_matter(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise ValueError(_not_utf8(path, error)) from error
+        raise ValueError(format_not_utf8(path, error)) from error
     except ValueError as error:
         raise ValueError(f"{path} has a {error}") from error
 
@@ -219,8 +219,10 @@ def parse_front_matter(text: str) -> frontmatter.Post:
         raise ValueError(f"front matter that is not valid YAML: {one_line(error)}") from error
 
 
-def _not_utf8(path: Path, error: UnicodeDecodeError) -> str:
-    return f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+def format_not_utf8(path: Path, error: UnicodeDecodeError) -> str:
+    """Format the error of a file that is not UTF-8 as one line: what failed, why and what to do."""
+    how = ' (in Excel: "Save as", "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""
+    return f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8{how}"
 
 
 def first_fault(error: ValidationError) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from agents.base.cluster import Each, map_locally
 from agents.base.files import (
     TooLargeError,
+    format_not_utf8,
     format_os_error,
     is_below,
     open_table,
@@ -44,6 +45,9 @@ MAX_DOCUMENT_BYTES = 10 * 2**20
 _MAX_TAGS = 400_000
 """Larger documents are left out. A megabyte of text takes 30 MB of memory; a thousand tags take 1.5 MB, and 0.1 s at most."""
 _MAX_CAPTION_BYTES = 2**20
+_PARTS = re.compile(  # a folder that browsers write beside a saved page, in the user's language
+    r"(.+)[_.-](?:files|dateien|fichiers|archivos|arquivos|bestanden|filer|file|pliki)", re.IGNORECASE
+)
 _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 
 
@@ -229,7 +233,9 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
                     yield where, cells
     except OSError as error:
         raise SourceError(f"cannot read {format_os_error(error)}") from error
-    except (UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError as error:
+        raise SourceError(format_not_utf8(table, error)) from error
+    except csv.Error as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
 
 
@@ -269,6 +275,9 @@ def read_documents(
     paths, links = _list_files(folder)
     pages: list[Page] = []
     left_out = [_NOT_FOLLOWED.format(link) for link in links]
+    parts = _find_parts(paths)
+    left_out += [f"{part}: its files are parts of the saved page {page.name}" for part, page in parts.items()]
+    paths = [path for path in paths if not parts.keys() & {*path.parents}]
     read = partial(_read_document, folder, base_url, content_of)
     for path, (text_pages, problem) in zip(paths, each(read, paths), strict=True):
         pages += text_pages
@@ -277,6 +286,17 @@ def read_documents(
     if not pages:
         raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
     return chunk_pages(pages), left_out
+
+
+def _find_parts(paths: Sequence[Path]) -> dict[Path, Path]:
+    """Return the folders of pictures, scripts and frames that browsers wrote beside saved pages, each with its page."""
+    pages = {path.with_suffix(""): path for path in paths if path.suffix.lower() in _HTML}
+    folders = {parent for path in paths for parent in path.parents if parent.name}
+    return {
+        folder: page
+        for folder in sorted(folders)
+        if (match := _PARTS.fullmatch(folder.name)) and (page := pages.get(folder.with_name(match[1]))) is not None
+    }
 
 
 def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:

@@ -25,7 +25,16 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import format_os_error, is_below, one_line, open_table, parse_json, shorten_name, spell_as_file
+from agents.base.files import (
+    format_not_utf8,
+    format_os_error,
+    is_below,
+    one_line,
+    open_table,
+    parse_json,
+    shorten_name,
+    spell_as_file,
+)
 from agents.models.picture_files import FORMATS
 from evaluation.records import EvaluationError
 
@@ -183,7 +192,7 @@ def _read_csv(file: Path, faults: list[str]) -> list[_Row]:
                     answers = tuple(filter(None, (part.strip() for part in values[ANSWERS].split(SEPARATOR))))
                     rows.append(_Row(where, values.get(PHOTO, ""), values[QUESTION], answers, values.get(DIALOG, "")))
     except UnicodeDecodeError as error:
-        faults.append(f"{file}: it is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8")
+        faults.append(format_not_utf8(file, error))
     except OSError as error:
         faults.append(format_os_error(error))
     except csv.Error as error:
@@ -219,7 +228,7 @@ def _read_lines(file: Path, faults: list[str]) -> Iterator[tuple[int, str]]:
     try:
         content = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        faults.append(f"{file}: it is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8")
+        faults.append(format_not_utf8(file, error))
         return
     except OSError as error:
         faults.append(format_os_error(error))

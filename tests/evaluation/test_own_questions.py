@@ -151,7 +151,7 @@ def test_every_fault_is_told_at_once_with_its_line(folder: Path) -> None:
         (b"photo,question,answers,answr\n", "csv:1: unknown column 'answr'"),
         (b"photo,question\n,Who?\n", "the column 'answers' is missing"),
         (b"question,answer,answers\n", "'answers' stands there twice"),
-        (b"question,answers\nWer?,Gr\xfc\xdfe\n", "it is not UTF-8"),
+        (b"question,answers\nWer?,Gr\xfc\xdfe\n", "is not UTF-8 .* save it as UTF-8 .in Excel"),
         (b"question,answers\n", "there are no questions"),
         (b'question,answers\n"Who?,x\n', "it is no CSV"),
     ],

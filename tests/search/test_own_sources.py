@@ -183,7 +183,9 @@ def test_a_photo_of_a_phone_is_read(tmp_path: Path) -> None:
     [
         (b"photo,name\nmill.png,X\n", "missing: entity, file"),
         (b"file,entity\nmill.png,X,more\n", "more cells than columns"),
-        (b"\xff\xfe\x00", "a table is CSV in UTF-8"),
+        (b"\xff\xfe\x00", "is not UTF-8 .*; save it as UTF-8"),
+        ("file,entity\nmill.png,M\u00fchle\n".encode("cp1252"), 'in Excel: "Save as", "CSV UTF-8"'),
+        (b'file,entity\n"mill.png,X\n', "a table is CSV in UTF-8"),
         (b"", "missing"),
     ],
 )
@@ -286,6 +288,20 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
     assert len(rows) == 5
     assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.xlsx"]
     assert "OCR" in left_out[1] and ".xlsx is not read" in left_out[2]
+
+
+@pytest.mark.parametrize("name", ["hours_files", "hours-Dateien", "hours.files", "Hours_files"])
+def test_parts_of_a_saved_page_are_left_out(documents: Path, name: str) -> None:
+    (documents / name / "ads").mkdir(parents=True)
+    (documents / name / "frame.html").write_text(HTML)
+    (documents / name / "ads" / "note.txt").write_text("Buy now.")
+    (documents / "rules" / "hours_files").mkdir()
+    (documents / "rules" / "hours_files" / "more.txt").write_text("No page is beside this folder.")
+    if name == "Hours_files":
+        (documents / "hours.html").rename(documents / "Hours.HTM")
+    rows, left_out = read_documents(documents, content_of=main_content)
+    assert len(rows) == 6 and "rules/hours_files/more.txt" in [row.page_url for row in rows]
+    assert [reason.split(":")[0] for reason in left_out] == [name] and "saved page" in left_out[0]
 
 
 @pytest.mark.parametrize(
