@@ -4,8 +4,8 @@
 
     museum/
       photos/          pictures, in folders below it too
-      photos.csv       table of the photos (``own_sources.read_table``); or a caption beside each: ``mill.txt`` for ``mill.jpg``
-      pages/           HTML, Markdown, plain text and PDF
+      photos.csv       or photos.xlsx: table of the photos (``own_sources.read_table``); or captions: ``mill.txt`` for ``mill.jpg``
+      pages/           HTML, Markdown, plain text, Word, Excel and PDF
       questions.csv    or questions.jsonl: questions with accepted answers (``evaluation.data.question_files``)
       gates/           gates that ``crag calibrate`` fitted to these questions, one for each preset and its models
 
@@ -27,7 +27,8 @@ from pathlib import Path
 from agents.base.files import is_below
 from agents.search.hits import SearchError
 
-PHOTOS, TABLE, PAGES, GATES = "photos", "photos.csv", "pages", "gates"
+PHOTOS, PAGES, GATES = "photos", "pages", "gates"
+TABLES = ("photos.csv", "photos.xlsx")
 
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _HASH_LENGTH = 6
@@ -44,15 +45,17 @@ class Collection:
         """Return the collection in a folder.
 
         Raises:
-            SearchError: There is no such folder, it holds neither photos nor pages, or a table without its photos, or a part of it is a
-                link that leads out of it.
+            SearchError: There is no such folder, it holds neither photos nor pages, a table without its photos, or two tables, or a
+                part of it is a link that leads out of it.
         """
         if not folder.is_dir():
             raise SearchError(f"there is no folder {folder}; name the folder of a collection")
-        for name in (PHOTOS, TABLE, PAGES):
+        for name in (PHOTOS, *TABLES, PAGES):
             if not is_below(folder / name, folder):
                 raise SearchError(f"{folder / name} is a link that leads out of {folder}; copy what it leads to there")
         collection = cls(folder)
+        if all((folder / name).is_file() for name in TABLES):
+            raise SearchError(f"{folder} holds both {' and '.join(TABLES)}; keep one of them")
         if collection.photos is None and collection.pages is None:
             raise SearchError(
                 f"{folder} is no collection: it has neither {PHOTOS}/ nor {PAGES}/; docs/own_knowledge.md describes the folder"
@@ -89,8 +92,7 @@ class Collection:
     @property
     def table(self) -> Path | None:
         """Table of the photos; None if they have captions."""
-        path = self.folder / TABLE
-        return path if path.is_file() else None
+        return next((path for name in TABLES if (path := self.folder / name).is_file()), None)
 
     @property
     def gates(self) -> list[Path]:

@@ -25,21 +25,21 @@ from agents.base.files import (
 from agents.models.picture_files import MAX_FILE_BYTES
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
+from agents.search.office_files import read_word, read_workbook
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
 from agents.search.pdf_pages import read_pdf
 from agents.search.searchers import reason
+from agents.texts.markdown_tables import repeat_headers, write_table
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif")
 """Suffixes of files that are read as photos."""
+WORKBOOK = ".xlsx"
 _REQUIRED = (ENTITY, FILE)
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
-_RULE = re.compile(r"[\s|:-]*-[\s|:-]*")  # the line below the header of a Markdown table
-_TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 400 characters holds it
-_HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 _CAPTION = ".txt"
 MAX_DOCUMENT_BYTES = 10 * 2**20
 _MAX_TAGS = 400_000
@@ -48,11 +48,12 @@ _MAX_CAPTION_BYTES = 2**20
 _PARTS = re.compile(  # a folder that browsers write beside a saved page, in the user's language
     r"(.+)[_.-](?:files|dateien|fichiers|archivos|arquivos|bestanden|filer|file|pliki)", re.IGNORECASE
 )
+_UNSEEN = (".", "~$")
 _NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
 
 
 def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") -> tuple[list[ImageRow], list[str]]:
-    """Read a CSV file (comma, semicolon or tab, UTF-8): a row an image, in order of first appearance.
+    """Read a CSV file (comma, semicolon or tab, UTF-8) or the first sheet of a workbook: a row an image, in order of first appearance.
 
     ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
     if that is missing or empty; else ``#``, ``prefix`` and the path are put behind it, since pictures are kept by their URL); every other
@@ -182,10 +183,10 @@ def _explain_spare(path: Path) -> str:
 def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
     """List the files below a folder, and the links to folders, to nothing or out of it, which are not followed.
 
-    Both are sorted and relative to the folder, without what a point before a name hides.
+    Both are sorted and relative to the folder, without hidden files and the locks that Office leaves beside open ones.
     """
     inside = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
-    visible = [path for path in inside if not any(part.startswith(".") for part in path.parts)]
+    visible = [path for path in inside if not any(part.startswith(_UNSEEN) for part in path.parts)]
     outside = {path for path in visible if (folder / path).is_symlink() and not is_below(folder / path, folder)}
     files = [path for path in visible if path not in outside and (folder / path).is_file()]
     return files, sorted(outside | {path for path in visible if (folder / path).is_symlink()} - {*files})
@@ -216,14 +217,15 @@ def _unusable(folder: Path, name: str) -> str:
 
 
 def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the cells of each row by column, and the place of the row."""
     try:
+        if table.suffix.lower() == WORKBOOK:
+            yield from _cells_of_workbook(table)
+            return
         with table.open(encoding="utf-8-sig", newline="") as file:
             reader = open_table(file, _REQUIRED, _name_column)
-            names, delimiter = reader.fieldnames or (), reader.reader.dialect.delimiter
-            if missing := [name for name in _REQUIRED if name not in names]:
-                raise SourceError(f"{table}: the first line has to name the columns; missing: {', '.join(missing)}")
-            if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
-                raise SourceError(f"{table}: the first line names {', '.join(map(repr, repeated))} more than once")
+            delimiter = reader.reader.dialect.delimiter
+            _check_columns(table, reader.fieldnames or ())
             for row in reader:
                 where = f"{table}:{reader.line_num}"
                 if None in row or row.get("", "").strip():
@@ -237,6 +239,31 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
         raise SourceError(format_not_utf8(table, error)) from error
     except csv.Error as error:
         raise SourceError(f"cannot read {table}: {error} (a table is CSV in UTF-8)") from error
+
+
+def _cells_of_workbook(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield the cells of a workbook's first sheet."""
+    try:
+        sheets = read_workbook(table)
+    except (OSError, SourceError):
+        raise
+    except Exception as error:  # parsers of strangers' files raise anything
+        raise SourceError(f"cannot read {table}: {reason(error)}") from error
+    header, *rows = next(iter(sheets.values()), []) or [[]]
+    names = [_name_column(cell) for cell in header]
+    _check_columns(table, names)
+    for number, row in enumerate(rows, 2):
+        where = f"{table}: row {number}"
+        if any(text for name, text in zip(names, row, strict=True) if not name):
+            raise SourceError(f"{where}: a cell stands in a column without a name")
+        yield where, {name: text for name, text in zip(names, row, strict=True) if name}
+
+
+def _check_columns(table: Path, names: Sequence[str]) -> None:
+    if missing := [name for name in _REQUIRED if name not in names]:
+        raise SourceError(f"{table}: the first line has to name the columns; missing: {', '.join(missing)}")
+    if repeated := [name for name, count in Counter(names).items() if name and count > 1]:
+        raise SourceError(f"{table}: the first line names {', '.join(map(repr, repeated))} more than once")
 
 
 def _name_column(name: str) -> str:
@@ -261,8 +288,9 @@ def read_documents(
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
-    HTML (whose text ``content_of`` takes out), Markdown, plain text and PDF are read; a page of a PDF is a page of its own
-    (``#page=N``). The URL is ``base_url`` and the path. ``each`` reads the files; ``agents.base.cluster.spread`` does so on a Ray cluster.
+    HTML and Word (whose text ``content_of`` takes out), Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
+    own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files;
+    ``agents.base.cluster.spread`` does so on a Ray cluster.
 
     Returns:
         The chunks, and why files were left out.
@@ -312,10 +340,12 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
             pages, problem = _pdf(folder / path, url)
         elif ending in _HTML:
             pages, problem = _html(folder / path, url, content_of), ""
+        elif ending == _WORD:
+            pages, problem = _word(folder / path, url, content_of), ""
         elif ending in _READERS:
             pages, problem = _READERS[ending](folder / path, url)
         else:
-            choices = ", ".join((*_HTML, *_READERS, _PDF))
+            choices = ", ".join((*_HTML, *_READERS, _WORD, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}"
         text_pages = [
             replace(
@@ -334,26 +364,6 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
     return text_pages, problem or ("" if text_pages else nothing)
 
 
-def repeat_headers(text: str) -> str:
-    """Divide long Markdown tables into parts, each below the table's header.
-
-    Texts are cut between the parts, and rows say little without their header.
-    """
-    lines: list[str] = []
-    header, size = "", 0  # of the table that the last line belongs to, and of its current part
-    for line in text.splitlines(keepends=True):
-        if "|" not in line:
-            header = ""
-        elif not header and lines and "|" in lines[-1] and _RULE.fullmatch(line):
-            header, size = lines[-1] + line, len(lines[-1])
-        elif 0 < len(header) < size and len(header) <= _HEADER_CHARACTERS and size + len(line) > _TABLE_CHARACTERS:
-            lines.append(f"\n{header}")
-            size = len(header)
-        size += len(line)
-        lines.append(line)
-    return "".join(lines)
-
-
 def _is_pdf(path: Path) -> bool:
     """Return whether a file is a PDF by its ending or, whatever that says, by its first bytes."""
     if path.suffix.lower() == _PDF:
@@ -364,19 +374,39 @@ def _is_pdf(path: Path) -> bool:
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
     page = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES))
-    if (count := page.count("<")) > _MAX_TAGS:
-        raise TooLargeError(f"it has {count} tags, of which at most {_MAX_TAGS} are read; divide it")
+    _check_tags(page)
     return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
-def _title(page: str) -> str:
+def _word(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
+    page = f"<html><body>{read_word(path)}</body></html>"
+    _check_tags(page)
+    return [Page(url, _title(page, ".//h1") or path.stem, content_of(page))]
+
+
+def _check_tags(page: str) -> None:
+    if (count := page.count("<")) > _MAX_TAGS:
+        raise TooLargeError(f"it has {count} tags, of which at most {_MAX_TAGS} are read; divide it")
+
+
+def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
+    sheets = {name: rows for name, rows in read_workbook(path).items() if rows}
+    titles = [f"{path.stem}, {name}" if len(sheets) > 1 else path.stem for name in sheets]
+    return [
+        Page(f"{url}#{name}", title, write_table(rows))
+        for title, (name, rows) in zip(titles, sheets.items(), strict=True)
+    ], ""
+
+
+def _title(page: str, place: str = ".//title") -> str:
     from lxml import html
 
     try:
-        title = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8")).findtext(".//title")
+        root = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8"))
     except (ValueError, AssertionError):
         return ""
-    return " ".join((title or "").split())
+    element = root.find(place)
+    return "" if element is None else " ".join(element.text_content().split())
 
 
 def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
@@ -430,7 +460,9 @@ _READERS: Mapping[str, Callable[[Path, str], tuple[list[Page], str]]] = {
     ".md": _markdown,
     ".markdown": _markdown,
     ".txt": _plain,
+    WORKBOOK: _workbook,
 }
+_WORD = ".docx"
 _PDF, _PDF_MARK = ".pdf", b"%PDF-"
 _SCAN = " (a scan? OCR it first)"
 _MAX_NAMED = 10  # pages of a PDF in a message

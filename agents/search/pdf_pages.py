@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from agents.base.files import TooLargeError, read_bounded
 from agents.search.index_sources import SourceError
 from agents.search.searchers import reason
+from agents.texts.markdown_tables import write_table
 from agents.texts.markup_rewrites import write_raised
 
 if TYPE_CHECKING:
@@ -201,7 +202,7 @@ def read_page(page: Page) -> str:
     for table in tables:
         x0, top, x1, bottom = table.bbox
         inside = [word for word in words if _is_inside(word, table.bbox)]
-        outside.append(_Word(_write_table(_read_cells(table, inside, notes)), x0, x1, top, bottom))
+        outside.append(_Word(write_table(_read_cells(table, inside, notes)), x0, x1, top, bottom))
     if len(outside) > _MAX_WORDS:
         return join_lines(page.extract_text())
     return _BLANK_LINES.sub("\n\n", join_lines(_read(_group(outside), notes))).strip()
@@ -332,7 +333,7 @@ class _Columns:
         rows = self.rows[self.first : self.last]
         if self.is_prose:
             return "\n".join(_read([part for part in column if part], notes) for column in zip(*rows, strict=True))
-        return f"\n{_write_table(_join_rows(rows, notes))}\n"
+        return f"\n{write_table([[join_lines(text) for text in row] for row in _join_rows(rows, notes)])}\n"
 
 
 def _join_rows(rows: Sequence[Sequence[_Line | None]], notes: set[str]) -> list[list[str]]:
@@ -407,7 +408,9 @@ def _find_tables(page: Page) -> list[Table]:
 def _read_cells(table: Table, words: Sequence[_Word], notes: set[str]) -> list[list[str]]:
     """Return the texts of a table's cells, a merged one in each row and column that it covers."""
     texts = {
-        box: "\n".join(_write(line, notes) for line in _group([word for word in words if _is_inside(word, box)]))
+        box: join_lines(
+            "\n".join(_write(line, notes) for line in _group([word for word in words if _is_inside(word, box)]))
+        )
         for box in table.cells
     }
     lefts = sorted({box[0] for box in table.cells})
@@ -419,9 +422,3 @@ def _read_cells(table: Table, words: Sequence[_Word], notes: set[str]) -> list[l
         ]
         for top in tops
     ]
-
-
-def _write_table(rows: Sequence[Sequence[str]]) -> str:
-    """Write a table as Markdown, its first row as the header."""
-    lines = [f"| {' | '.join(' '.join(join_lines(text).replace('|', '/').split()) for text in row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

@@ -16,6 +16,7 @@ _MAX_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets
 _MAX_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
 _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
+_CELLS = frozenset(("td", "th"))
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
 _UNSEEN = frozenset("head script style template noscript noembed noframes object iframe".split())
 _HIDDEN_STYLE = re.compile(  # whole names of properties: min-width, margin-left and backface-visibility hide nothing
@@ -78,12 +79,16 @@ def looks_like_markup(page: str) -> bool:
     return _TAG.search(page) is not None
 
 
-def visible_text(page: str) -> str:
+def visible_text(page: str, *, cells: str = "") -> str:
     """Extract the text that a reader of a page sees.
 
     HTML loses its tags, its scripts, its styles and what its styles hide; other text stays as it is. The time is linear in
     the page. At most ``_MAX_MARKUP`` characters of the page are read, and at most ``_MAX_TEXT`` of its text are returned;
     libxml2 leaves out what is nested more than 2,048 deep.
+
+    Args:
+        page: The page.
+        cells: Text between the cells of a table's row; "" puts each on a line of its own.
     """
     if not looks_like_markup(page):
         return page[:_MAX_TEXT]
@@ -91,7 +96,7 @@ def visible_text(page: str) -> str:
         return ""
     if may_raise(page):
         write_powers(root)
-    return "".join(_iterate_texts(root))[:_MAX_TEXT]
+    return "".join(_iterate_texts(root, cells))[:_MAX_TEXT]
 
 
 def simplify_markup(page: str) -> str:
@@ -129,7 +134,7 @@ def _parse(page: str) -> markup.HtmlElement | None:
         return None
 
 
-def _iterate_texts(root: etree._Element) -> Iterator[str]:
+def _iterate_texts(root: etree._Element, cells: str) -> Iterator[str]:
     """Yield the texts of a page in their order, with a separator between blocks."""
     between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
     walk = etree.iterwalk(root, events=("start", "end"))
@@ -141,7 +146,9 @@ def _iterate_texts(root: etree._Element) -> Iterator[str]:
             text = element.text
         else:
             text = element.tail
-        if element.tag not in _INLINE:
+        if cells and element.tag in _CELLS:
+            yield cells if event == "start" and element.getprevious() is not None else ""
+        elif element.tag not in _INLINE:
             yield between
         if text:
             yield text

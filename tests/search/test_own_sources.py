@@ -20,10 +20,11 @@ from agents.search import pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.collection import Collection
 from agents.search.index_sources import Page, SourceError
-from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table, repeat_headers
+from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import main_content
 from agents.search.pages.web_cache import cache_name
 from agents.search.pipelines import open_pipeline
+from agents.texts.markdown_tables import repeat_headers
 from tests.search.conftest import draw
 from tests.support.pdf_files import make_pdf, show
 
@@ -283,11 +284,11 @@ def test_documents_of_every_kind_are_read(documents: Path) -> None:
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> None:
     (documents / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
     (documents / "scan.pdf").write_bytes(pdf(""))
-    (documents / "table.xlsx").write_bytes(b"PK")
+    (documents / "table.ods").write_bytes(b"PK")
     rows, left_out = read_documents(documents, content_of=main_content)
     assert len(rows) == 5
-    assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.xlsx"]
-    assert "OCR" in left_out[1] and ".xlsx is not read" in left_out[2]
+    assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.ods"]
+    assert "OCR" in left_out[1] and ".ods is not read" in left_out[2]
 
 
 @pytest.mark.parametrize("name", ["hours_files", "hours-Dateien", "hours.files", "Hours_files"])

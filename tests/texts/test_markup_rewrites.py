@@ -79,6 +79,15 @@ def test_each_value_stays_in_its_row_and_column(rows: str, lines: list[str]) -> 
     assert read(TICKETS.format(rows)) == ["| Place | Visitor | Price |", "|---|---|---|", *museum, *lines]
 
 
+def test_a_short_page_keeps_the_rows_of_its_table() -> None:
+    text = main_content(f"<html><body>{TICKETS.format('')}</body></html>")
+    assert [line for line in text.splitlines() if line] == [
+        "Place | Visitor | Price",
+        "Museum | Adult | 9 euros",
+        "Museum | Child | 5 euros",
+    ]
+
+
 def test_a_header_of_two_rows_becomes_one() -> None:
     header = "<tr><th rowspan=2>Place</th><th colspan=2>Price</th></tr><tr><th>Adult</th><th>Child</th></tr>"
     rows = read(f"<table>{header}<tr><td>Tower</td><td>9</td><td>5</td></tr></table>")

@@ -38,7 +38,7 @@ def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
         or ""
     )
     if len(content) < _MIN_CHARACTERS:
-        content = visible_text(simple_page).strip()
+        content = visible_text(simple_page, cells=" | ").strip()
     return content[:characters]
 
 
