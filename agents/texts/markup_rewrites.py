@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 
 from lxml import etree
 
-_MAY_RAISE = re.compile(r"<su[pb]\b|<math\b|vertical-align|<a\b[^<>]{0,500}#[^<>]{0,500}>\s*\[", re.IGNORECASE)
+_MAY_RAISE = re.compile(r"<su[pb]\b|<math\b|vertical-align|<a\b[^<>#]{0,500}#[^<>]{0,500}>\s*\[", re.IGNORECASE)
 _MAY_MERGE = re.compile(r"<t[dh]\b", re.IGNORECASE)
 _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
 _LOWERED_STYLE = re.compile(r"vertical-align\s*:\s*sub", re.IGNORECASE)
@@ -209,7 +209,7 @@ def write_tables(root: etree._Element) -> bool:
             continue  # it lays out a page
         cells = [cell for row in rows for cell in row if cell.tag in ("td", "th")]
         for cell in cells:
-            has_changed |= _put_on_one_line(cell)
+            has_changed |= _put_on_one_line(cell) | _replace_bars(cell)
         if any(cell.get("rowspan") or cell.get("colspan") for cell in cells):
             budget -= _fill_merged_cells(rows, budget)
             _merge_headers(rows)
@@ -234,6 +234,21 @@ def _mark_empty_cells(rows: list[etree._Element]) -> bool:
             if not text and cell.tag in ("td", "th"):
                 cell.text, has_changed = _EMPTY, True
     return has_changed
+
+
+def _replace_bars(cell: etree._Element) -> bool:
+    """Write "/" for the sign that ends a cell in Markdown.
+
+    Returns:
+        Whether there was any.
+    """
+    if "|" not in _text(cell, _MAX_CELL):
+        return False
+    for part in islice(cell.iter(), _MAX_PARTS):
+        part.text = part.text and part.text.replace("|", "/")
+        if part is not cell:
+            part.tail = part.tail and part.tail.replace("|", "/")
+    return True
 
 
 def _put_on_one_line(cell: etree._Element) -> bool:

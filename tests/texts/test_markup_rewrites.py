@@ -63,6 +63,7 @@ TICKETS = (
     [
         ("", []),
         ("<tr><td>Tower</td><td colspan=2>closed</td></tr>", ["| Tower | closed | closed |"]),
+        ("<tr><td>Mill</td><td>a|b <b>c|</b> |</td><td>2</td></tr>", ["| Mill | a/b c/ / | 2 |"]),
         ("<tr><td colspan=3>Winter</td></tr>", ["| Winter |"]),
         ("<tr><td>Mill</td><td></td><td>2</td></tr><tr><td><img src=a.png></td><td>&nbsp;</td><td>3</td></tr>",
          ["| Mill | – | 2 |", "| – | – | 3 |"]),
@@ -103,8 +104,9 @@ def test_a_header_of_two_rows_becomes_one() -> None:
         "<table><tr><td>a<td>b<tr><td>c<td>" * 5_000,
         "<table>" + ("<tr>" + "<td colspan=1000 rowspan=1000>x" * 5) * 500,
         "<math>" * 20_000 + "<msup>1 2",
+        ("<a " + "#" * 2_000) * 2_000,
     ],
-    ids=["nested", "many", "deep", "tables", "spans", "formulas"],
+    ids=["nested", "many", "deep", "tables", "spans", "formulas", "links"],
 )
 def test_hostile_markup_grows_by_a_bounded_number_of_cells(page: str) -> None:
     assert len(simplify_markup(page)) < len(page) * 3 + 50_000 * len("<td>x</td>") * 2
