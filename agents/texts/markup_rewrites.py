@@ -15,6 +15,7 @@ _RAISED_STYLE = re.compile(r"vertical-align\s*:\s*super", re.IGNORECASE)
 _LOWERED_STYLE = re.compile(r"vertical-align\s*:\s*sub", re.IGNORECASE)
 _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u".split())
 
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _EXPONENT = re.compile(r"[-–−+]?\d{1,4}")
 _MARK = re.compile(r"[\[(]?\s*(?:\d{1,3}|[a-zA-Z]|[*†‡§¶]+)\s*[\])]?")
 _IN_BRACKETS = re.compile(r"\[\s*(?:\d{1,3}|[a-z]|note \d{1,3}|nb \d{1,3})\s*\]", re.IGNORECASE)
@@ -126,6 +127,11 @@ def _is_mark_in_brackets(link: etree._Element) -> bool:
     return "#" in link.get("href", "") and len(link) == 0 and _IN_BRACKETS.fullmatch(_text(link)) is not None
 
 
+def _without_controls(text: str) -> str:
+    """Remove characters that libxml2 reads from a page and does not write into its tree."""
+    return text if text.isprintable() else _CONTROLS.sub("", text)
+
+
 def _is_inline(element: etree._Element) -> bool:
     return element.tag in _INLINE
 
@@ -139,7 +145,7 @@ def _text(element: etree._Element, characters: int = _LONG) -> str:
         size += len(part)
         if size > characters:
             break
-    return "".join(parts).strip()
+    return _without_controls("".join(parts)).strip()
 
 
 def _text_before(element: etree._Element) -> str:
@@ -173,7 +179,8 @@ def _replace(element: etree._Element, text: str) -> None:
         element = parent  # an empty link counts against its paragraph
     tail = element.tail
     element.clear()
-    element.tag, element.text, element.tail = "span", text, tail
+    element.tag, element.text = "span", _without_controls(text)
+    element.tail = _without_controls(tail or "")
 
 
 def _write_formulas(root: etree._Element, formulas: list[etree._Element]) -> None:
@@ -245,9 +252,9 @@ def _replace_bars(cell: etree._Element) -> bool:
     if "|" not in _text(cell, _MAX_CELL):
         return False
     for part in islice(cell.iter(), _MAX_PARTS):
-        part.text = part.text and part.text.replace("|", "/")
+        part.text = _without_controls((part.text or "").replace("|", "/"))
         if part is not cell:
-            part.tail = part.tail and part.tail.replace("|", "/")
+            part.tail = _without_controls((part.tail or "").replace("|", "/"))
     return True
 
 
@@ -266,7 +273,7 @@ def _put_on_one_line(cell: etree._Element) -> bool:
     items = [" ".join(item.split()) for item in "".join(_iterate_line(cell)).split("\0")]
     for part in list(cell):
         cell.remove(part)
-    cell.text = "; ".join(filter(None, items))
+    cell.text = _without_controls("; ".join(filter(None, items)))
     return True
 
 

@@ -112,6 +112,14 @@ def test_hostile_markup_grows_by_a_bounded_number_of_cells(page: str) -> None:
     assert len(simplify_markup(page)) < len(page) * 3 + 50_000 * len("<td>x</td>") * 2
 
 
+def test_control_characters_stop_no_rewrite() -> None:
+    cell = "<td>a\x08<p>b\x0c|</p>\x08</td>"
+    rows = f"<tr><th rowspan=2>P\x08</th><th>Q\x0b</th></tr><tr><th>R\x08</th></tr><tr>{cell}{cell}</tr>"
+    page = f"<math>\x081</math>\x08 10<sup>\x086</sup>\x08<table>{rows}</table>"
+    assert "10^6" in "".join(character for character in visible_text(page) if character.isprintable())
+    assert "<td>a b / </td>" in simplify_markup(page)
+
+
 def test_a_page_without_any_stays_as_it_is() -> None:
     page = "<p>It weighs 5 tonnes &amp; more</P>"
     assert simplify_markup(page) is page
