@@ -13,7 +13,7 @@ from semantic_text_splitter import TextSplitter
 from agents.evidence.passages import split_paragraphs, write_attribute
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.infobox import facts
-from agents.texts.injection import neutral
+from agents.texts.injection import neutral, without_special_tokens
 from agents.turn import Evidence, Turn
 
 _WORD = re.compile(r"\w+")
@@ -101,7 +101,11 @@ def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tup
 
 def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page."""
-    sentences = [(key, write_attribute(key, entity.name, value)) for key, value in facts(entity.attributes)]
+    # A mark of a message may come about where a name and a value meet, each harmless by itself.
+    sentences = [
+        (key, without_special_tokens(write_attribute(key, entity.name, value)))
+        for key, value in facts(entity.attributes)
+    ]
     if options.attribute_chunks == "each":
         for key, sentence in sentences:
             yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key)

@@ -5,7 +5,7 @@
 The runs are recorded with their requests (``--record-requests``) and judged. As many of each fault are drawn by a seed: *sum*, a figure of
 the answer is changed; *draft*, the answer is another turn's, and the evidence holds nothing of it; *passage*, it begins with another
 turn's passages under this thing's name, and the answer is theirs; *entity*, recognised thing, evidence and answer are another turn's. Right
-answers are checked as they are, besides.
+answers are checked as they are, besides. The other turn is the one with the most similar question.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Literal
 
 from PIL import Image
 from pydantic import Field
+from rapidfuzz import fuzz
 
 from agents.asking.ask import Ask, Question, put
 from agents.asking.readers.grounded import CHOICE
@@ -113,7 +114,9 @@ def draw_cases(cases: Sequence[Case], each: int, right: int, seed: int) -> Itera
         count = 0
         for case in random_cases.sample(list(cases), len(cases)):
             others = [other for other in cases if other.entity != case.entity and other.answer != case.answer]
-            planted = plant(case, random_cases.choice(others), fault) if others and count < each else None
+            # Of the most similar question, so that its answer is one that could be right
+            other = max(others, key=lambda each: fuzz.token_sort_ratio(each.question, case.question), default=None)
+            planted = plant(case, other, fault) if other is not None and count < each else None
             if planted is not None:
                 count += 1
                 yield planted

@@ -8,11 +8,18 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
 from agents.record import EvidenceFound
-from lab.strong_model.answers import LabelledAnswer, build_origin_rows, build_rows
+from agents.settings.run_config import RunConfig
+from lab.strong_model import chat
+from lab.strong_model.answers import LabelledAnswer, build_origin_rows, build_rows, read_answers
 from lab.strong_model.chat import RecordedChat, digest_request
 from lab.strong_model.planted import FAULTS, Case, draw_cases, plant
+from mini_crag_mm import prepare
+from mini_crag_mm.loader import PreparedSet
+
+RECORDED = Path(chat.__file__).with_name("recorded.toml")
 
 
 def make_request(question: str, colour: str = "red") -> ChatRequest:
@@ -22,8 +29,8 @@ def make_request(question: str, colour: str = "red") -> ChatRequest:
 def test_a_request_is_replayed_by_all_that_a_model_sees_of_it(tmp_path: Path) -> None:
     file = tmp_path / "replies.jsonl"
     file.write_text(json.dumps({"request": digest_request(make_request("What is this?")), "reply": "A wall."}) + "\n")
-    chat = RecordedChat(str(file))
-    known, other_words, other_picture = chat.chat(
+    recorded = RecordedChat(str(file))
+    known, other_words, other_picture = recorded.chat(
         [make_request("What is this?"), make_request("What is that?"), make_request("What is this?", "blue")]
     )
     assert (known.text, known.finish_reason) == ("A wall.", "stop")
@@ -79,3 +86,30 @@ def test_cases_are_drawn_by_their_seed_as_many_of_each() -> None:
     drawn = list(draw_cases(CASES, 2, 3, 0))
     assert [case.fault for case in drawn] == ["none"] * 3 + [fault for fault in FAULTS for _ in range(2)]
     assert [case.question for case in drawn] == [case.question for case in draw_cases(CASES, 2, 3, 0)]
+
+
+REPLAYED = (
+    "5549ccc7-3929-5849-8154-fce5c57595c2", "8ca7d4ed-ec5f-5638-9026-a25b917855a5", "d6f22f8d-9c98-5551-9068-303cf0829aed",
+    "45ad7c2e-aa13-5ef5-9c8e-a1ee27fb24fd", "03e3de35-0f84-54c8-a38a-d245e665aaa0", "447d7fbc-34c4-5fc9-8303-b667a40347bc",
+    "c5715b69-1159-5128-9aea-b5fb72f0c259", "d6834fe7-a3bf-55d6-b727-6833b296e7b0",
+)  # fmt: skip
+
+
+def test_eight_turns_are_answered_again_from_the_recording(tmp_path: Path) -> None:
+    """The real set, search, encoders and stages; six of eight, because another processor may rank two passages the other way round."""
+    prepare.main(["--cache", str(tmp_path), "--split", "validation"])
+    config = RunConfig.read("best", str(RECORDED), cache=tmp_path)
+    turns = [
+        turn
+        for turn in PreparedSet("validation", tmp_path).turns(kinds=("single-turn",))
+        if turn.turn.interaction_id in REPLAYED
+    ]
+    agent = CragAgent(
+        config.pipeline(split="validation"), settings=config.settings, models=config.models(), prompts=config.prompts
+    )
+    answers = agent.batch_generate_response(
+        [turn.turn.query for turn in turns], [turn.image for turn in turns], [[] for _ in turns]
+    )
+    given = {each.interaction_id: each.answer for each in read_answers() if each.preset == "best"}
+    same = [answer == given[turn.turn.interaction_id] for turn, answer in zip(turns, answers, strict=True)]
+    assert len(turns) == len(REPLAYED) and sum(same) >= 6

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agents.models.picture_files import read_picture_file
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
-from agents.search.index_builder import _decode, image_key, text_key
+from agents.search.index_builder import image_key, text_key
 from mini_crag_mm import embeddings
 from mini_crag_mm.content_models import SPLITS, Split
 from mini_crag_mm.index_contents import BACKGROUND, write_sources
@@ -22,7 +23,7 @@ def test_every_picture_and_chunk_of_a_split_has_its_vector(split: Split, tmp_pat
     assert {text_key(reader, row) for row in chunks} <= shipped.keys()
     pictures, texts = images[::20], chunks[::300]
     fresh = [
-        *viewer.embed([_decode(row.path) for row in pictures]),
+        *viewer.embed([read_picture_file(row.path) for row in pictures]),
         *reader.embed([row.embedded_text for row in texts]),
     ]
     keys = [*(image_key(viewer, row) for row in pictures), *(text_key(reader, row) for row in texts)]

@@ -65,9 +65,9 @@ def test_the_readme_says_what_the_rule_judge_makes_of_those_from_full_pages(
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rates = {label: (float(questions), float(dialogs)) for label, questions, dialogs in _RATES.findall(readme)}
-    assert rates.keys() == entries[FULL_PAGES].keys()
-    for label, entry in entries[FULL_PAGES].items():
-        for rate, turns in zip(rates[label], _split(entry), strict=True):
+    assert {"best", "direct_rag", "vlm_only"} <= rates.keys() <= entries[FULL_PAGES].keys()  # the notes have all
+    for label in rates:
+        for rate, turns in zip(rates[label], _split(entries[FULL_PAGES][label]), strict=True):
             right, _, wrong = _count(turns)
             assert rate == pytest.approx(100 * (right - wrong) / len(turns), abs=0.05), label
 

@@ -1,4 +1,4 @@
-"""The order of a prompt as the vLLM adapter sends it; the engine of these tests repeats what it is asked."""
+"""The order of a prompt as the vLLM adapter sends it; the engine of these tests keeps what it is asked."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from agents.models.chat.vllm_chat import VllmChat
 from tests.models.tiny_checkpoints import save_mllama
 
 
-class Repeating:
-    """Engine whose reply is its prompt."""
+class Keeping:
+    """Engine that keeps its last prompt, which may hold marks that no reply keeps."""
 
     context, is_dead = 400, False
 
     def __init__(self, template: ChatTemplate) -> None:
         self._template = template
+        self.prompt = ""
 
     def sampling(self, request: ChatRequest) -> None:
         return None
@@ -31,8 +32,8 @@ class Repeating:
         return None
 
     async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
-        text = self._template.tokenizer.decode(prompt["prompt_token_ids"])
-        output = SimpleNamespace(text=text, finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
+        self.prompt = self._template.tokenizer.decode(prompt["prompt_token_ids"])
+        output = SimpleNamespace(text="Yes.", finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
         yield SimpleNamespace(outputs=[output])
 
 
@@ -48,11 +49,11 @@ def render_prompt(template: ChatTemplate, *, pictures_first: bool, pictures: int
         ChatMessage("user", "What?", (photo,) * pictures),
         ChatMessage("assistant", "It."),
     )
-    engine: Any = Repeating(template)
-    with VllmChat(engine, LoopThread("test"), template, "repeating", pictures_first=pictures_first) as chat:
+    engine: Any = Keeping(template)
+    with VllmChat(engine, LoopThread("test"), template, "keeping", pictures_first=pictures_first) as chat:
         [reply] = chat.chat([ChatRequest((*messages, ChatMessage("user", "Sure?")))])
     assert reply.error is None
-    return reply.text.replace(" ", "")
+    return str(engine.prompt).replace(" ", "")
 
 
 def test_pictures_stand_before_the_instructions_where_a_profile_says_so(template: ChatTemplate) -> None:
