@@ -2,9 +2,9 @@
 
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
-preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.NAME]`` for the profile, environment variables
-(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it
-stands.
+preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.blind]`` if the profile's chat model does not see, its
+``[profiles.NAME]`` for the profile, environment variables (``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the
+preset does not have is refused, wherever it stands.
 
 ``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
 its image search, as its coarse or fine reranker, or as its matcher (``Profile.model_names``). ``[models."A + B"]`` holds where a profile
