@@ -23,12 +23,11 @@ from agents.base.files import (
     write_whole,
 )
 from agents.models.picture_files import MAX_FILE_BYTES
+from agents.search.document_process import UnreadableError, read_pdf_apart, read_word_apart, read_workbook_apart
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
-from agents.search.office_files import read_word, read_workbook
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
-from agents.search.pdf_pages import read_pdf
 from agents.search.searchers import reason
 from agents.texts.markdown_tables import repeat_headers, write_table
 
@@ -244,11 +243,9 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _cells_of_workbook(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the cells of a workbook's first sheet."""
     try:
-        sheets = read_workbook(table)
-    except (OSError, SourceError):
-        raise
-    except Exception as error:  # parsers of strangers' files raise anything
-        raise SourceError(f"cannot read {table}: {reason(error)}") from error
+        sheets = read_workbook_apart(table)
+    except UnreadableError as error:
+        raise SourceError(f"cannot read {table}: {error}") from error
     header, *rows = next(iter(sheets.values()), []) or [[]]
     names = [_name_column(cell) for cell in header]
     _check_columns(table, names)
@@ -356,7 +353,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         ]
     except SourceError:
         raise
-    except TooLargeError as error:
+    except (TooLargeError, UnreadableError) as error:
         return [], str(error)
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error)
@@ -379,7 +376,7 @@ def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
 
 
 def _word(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = f"<html><body>{read_word(path)}</body></html>"
+    page = f"<html><body>{read_word_apart(path)}</body></html>"
     _check_tags(page)
     return [Page(url, _title(page, ".//h1") or path.stem, content_of(page))]
 
@@ -390,7 +387,7 @@ def _check_tags(page: str) -> None:
 
 
 def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
-    sheets = {name: rows for name, rows in read_workbook(path).items() if rows}
+    sheets = {name: rows for name, rows in read_workbook_apart(path).items() if rows}
     titles = [f"{path.stem}, {name}" if len(sheets) > 1 else path.stem for name in sheets]
     return [
         Page(f"{url}#{name}", title, write_table(rows))
@@ -438,7 +435,7 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
     Returns:
         The pages that hold text, and why others are missing.
     """
-    document = read_pdf(path)
+    document = read_pdf_apart(path)
     title = document.title or path.stem
     pages = [Page(f"{url}#page={number}", f"{title}, page {number}", text) for number, text in document.texts.items()]
     problems = []

@@ -44,6 +44,7 @@ _LIGATURES = str.maketrans(
 _SOFT_HYPHEN = re.compile(r"\u00ad[ \t]*\n?")
 _HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u2010]\n(?=[^\W\d_])")
 _DASH_IN_FIGURES = re.compile(r"(?<=\d)([-\u2010\u2013])\n(?=\d)")
+_TOO_MUCH = "it takes too much memory"
 _BLANK_LINES = re.compile(r"\n{3,}")
 _OFFICE = re.compile(r"Microsoft (?:Word|PowerPoint|Excel|Publisher) - ")
 _FILE_NAME = re.compile(
@@ -88,9 +89,10 @@ def read_pdf(path: Path) -> PdfDocument:
     try:
         file = pdfplumber.open(io.BytesIO(data))
     except PdfminerException as error:
-        if any(isinstance(cause, PDFPasswordIncorrect) for cause in error.args):
+        cause = _unwrap(error)
+        if isinstance(cause, PDFPasswordIncorrect):
             raise ValueError("it takes a password; save it without one") from error
-        raise
+        raise cause from error
     _check_count(int_value(dict_value(file.doc.catalog.get("Pages")).get("Count")))  # listing them takes long, too
     _check_count(len(file.pages))  # a file may have more than it says
     document = PdfDocument(_clean_title(file.metadata.get("Title")), {}, [], {})
@@ -103,10 +105,16 @@ def read_pdf(path: Path) -> PdfDocument:
                 elif page.images or page.curves or page.rects or page.lines:
                     document.empty.append(number)
             except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other pages are read
-                document.broken[number] = reason(error)
+                cause = _unwrap(error)
+                document.broken[number] = _TOO_MUCH if isinstance(cause, MemoryError) else reason(cause)
             finally:
                 page.close()
     return document
+
+
+def _unwrap(error: Exception) -> Exception:
+    """Return the error of the parser that pdfplumber put into one of its own."""
+    return next((cause for cause in error.args if isinstance(cause, Exception)), error)
 
 
 def _check_count(pages: int) -> None:

@@ -8,54 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openpyxl import Workbook
 
-from agents.search import office_files
+from agents.search import document_process, office_files
 from agents.search.collection import Collection
 from agents.search.hits import SearchError
 from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_documents, read_table
 from agents.search.pages.page_text import main_content
 from tests.search.conftest import draw
-
-_WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument"
-_TYPES = (
-    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    '<Default Extension="xml" ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
-)
-
-
-def write_word(path: Path, body: str) -> None:
-    relation = f'<Relationship Id="r1" Type="{_RELATIONS}" Target="word/document.xml"/>'
-    package = "http://schemas.openxmlformats.org/package/2006/relationships"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("[Content_Types].xml", _TYPES)
-        archive.writestr("_rels/.rels", f'<Relationships xmlns="{package}">{relation}</Relationships>')
-        archive.writestr("word/document.xml", f'<w:document xmlns:w="{_WORD}"><w:body>{body}</w:body></w:document>')
-
-
-def paragraph(text: str, style: str = "", raised: str = "") -> str:
-    properties = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
-    power = f'<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>{raised}</w:t></w:r>' if raised else ""
-    return f'<w:p>{properties}<w:r><w:t xml:space="preserve">{text}</w:t></w:r>{power}</w:p>'
-
-
-def word_table(*rows: list[str]) -> str:
-    cells = ("".join(f"<w:tc>{paragraph(text)}</w:tc>" for text in row) for row in rows)
-    return f"<w:tbl>{''.join(f'<w:tr>{row}</w:tr>' for row in cells)}</w:tbl>"
-
-
-def write_sheets(path: Path, **sheets: list[list[Any]]) -> Workbook:
-    workbook = Workbook()
-    workbook.remove(workbook.active)
-    for name, rows in sheets.items():
-        sheet = workbook.create_sheet(name)
-        for row in rows:
-            sheet.append(row)
-    workbook.save(path)
-    return workbook
+from tests.support.office_documents import paragraph, word_table, write_sheets, write_word
+from tests.support.process_functions import WorkerHere
 
 
 def test_a_document_of_word(tmp_path: Path) -> None:
@@ -126,6 +88,7 @@ def test_files_that_are_none_are_named(tmp_path: Path, monkeypatch: pytest.Monke
     with zipfile.ZipFile(tmp_path / name, "w") as archive:
         archive.writestr("nothing.xml", "<a/>")
     assert len(read_documents(tmp_path, content_of=str)[1]) == 1
+    monkeypatch.setattr(document_process, "get_worker", WorkerHere)
     monkeypatch.setattr(office_files, "_MAX_BYTES", 3)
     assert "4 bytes when unpacked" in read_documents(tmp_path, content_of=str)[1][0]
 

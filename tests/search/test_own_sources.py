@@ -16,7 +16,7 @@ from PIL import Image
 
 from agents.base.cluster import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
-from agents.search import pdf_pages
+from agents.search import document_process, pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.collection import Collection
 from agents.search.index_sources import Page, SourceError
@@ -27,6 +27,7 @@ from agents.search.pipelines import open_pipeline
 from agents.texts.markdown_tables import repeat_headers
 from tests.search.conftest import draw
 from tests.support.pdf_files import make_pdf, show
+from tests.support.process_functions import WorkerHere
 
 FILES = Path(__file__).parents[1] / "pages"
 HTML = """<html><head><title>Opening hours</title><style>.x{}</style></head><body><nav><a href="/">Home</a></nav>
@@ -351,6 +352,7 @@ def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monke
             raise KeyError("/Font")
         return f"{text}\ud835"  # fonts map letters to halves of pairs
 
+    monkeypatch.setattr(document_process, "get_worker", WorkerHere)
     monkeypatch.setattr(pdf_pages, "read_page", read_page)
     (documents / "leaflet").write_bytes((documents / "guide.pdf").read_bytes())
     rows, left_out = read_documents(documents, content_of=main_content)

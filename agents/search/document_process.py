@@ -1,0 +1,94 @@
+"""Reads PDF, Word and Excel files in a process of its own: a small one can be made to take its parser any time and memory."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from agents.base.files import TooLargeError, parse_json
+from agents.search.index_sources import SourceError
+from agents.search.office_files import read_word, read_workbook
+from agents.search.pdf_pages import PdfDocument, read_pdf
+from agents.search.searchers import reason
+from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, SubprocessWorker
+
+_MAX_REPLY = 100_000_000  # bytes of what was read; one long text in each cell of a sheet has more
+
+
+class UnreadableError(ValueError):
+    """A document cannot be read; the message is the reason, in one line."""
+
+
+def read_pdf_apart(path: Path) -> PdfDocument:
+    """Read a PDF as ``read_pdf`` does, in the process.
+
+    Raises:
+        SourceError: The library for it is not installed.
+        UnreadableError: The file holds no such document, or one that takes too much time or memory.
+        OSError: The file cannot be opened.
+    """
+    fields = _read("pdf", path)
+    by_number = {name: {int(number): text for number, text in fields[name].items()} for name in ("texts", "broken")}
+    return PdfDocument(**{**fields, **by_number})
+
+
+def read_word_apart(path: Path) -> str:
+    """Read a document as ``read_word`` does, in the process; its errors are those of ``read_pdf_apart``."""
+    return str(_read("word", path))
+
+
+def read_workbook_apart(path: Path) -> dict[str, list[list[str]]]:
+    """Read a workbook as ``read_workbook`` does, in the process; its errors are those of ``read_pdf_apart``."""
+    return dict(_read("workbook", path))
+
+
+_READERS = {"pdf": lambda path: asdict(read_pdf(path)), "word": read_word, "workbook": read_workbook}
+_RAISED: dict[str, type[Exception]] = {each.__name__: each for each in (SourceError, UnreadableError)}
+
+SECONDS = dict.fromkeys(_READERS, 100.0)
+"""Time limits of a file by its reader, to which ``_SECONDS_PER_MB`` are added."""
+_SECONDS_PER_MB, _MAX_SECONDS = 100.0, 1_800.0  # a page of a PDF takes a tenth of a second, and some kilobytes
+
+
+@cache
+def get_worker() -> SubprocessWorker:
+    """Return the worker whose process reads all documents, one after the other."""
+    return SubprocessWorker()
+
+
+def _read(reader: str, path: Path) -> Any:
+    seconds = min(SECONDS[reader] + _SECONDS_PER_MB * path.stat().st_size / 1e6, _MAX_SECONDS)
+    path.open("rb").close()  # parsers raise OSError for broken files, too: one that cannot be opened is told here
+    try:
+        reply = get_worker().run(f"{__name__}:read_bytes", json.dumps([reader, str(path)]).encode(), seconds)
+    except TimeoutError:
+        raise UnreadableError(f"it takes more than {seconds:.0f} s to read; divide it") from None
+    except SubprocessError as error:
+        raise UnreadableError(f"the process that reads it failed: {error}") from error
+    value, kind, message = parse_json(reply)
+    if kind:
+        raise _RAISED[kind](message)
+    return value
+
+
+def read_bytes(data: bytes) -> bytes:
+    """Read a document in the process: reader and path in, what was read or the error out."""
+    reader, path = json.loads(data)
+    kind: type[Exception] = UnreadableError
+    try:
+        reply = json.dumps([_READERS[reader](Path(path)), "", ""]).encode()
+        if len(reply) <= _MAX_REPLY:
+            return reply
+        message = f"it holds {len(reply):,} bytes of text, at most {_MAX_REPLY:,} are read; divide it"
+    except SourceError as error:
+        kind, message = SourceError, str(error)
+    except TooLargeError as error:
+        message = str(error)
+    except MemoryError:
+        message = f"it takes more than {MAX_MEMORY >> 30} GB of memory to read; divide it"
+    except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything
+        message = reason(error)
+    return json.dumps([None, kind.__name__, message]).encode()
