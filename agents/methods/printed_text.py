@@ -22,7 +22,6 @@ _OFFER = re.compile(r"\b\d+\s*(?:/\s*[$€£]\s?|for\s*(?:[$€£]\s?)?)\d|\bfor
 _PIECES = frozenset({"each", "ea", "piece", "pc", "pcs", "unit", "item"})
 _NUMBER = re.compile(r"[-+]?[$€£]?\s?\d+(?:[.,]\d+)?")
 _WORKED = re.compile(r"[=?]|[\d)]\s*[+*]\s*[(\d.]|[\d)](?:\s+[-/]|[-/]\s)\s*[(\d.]")
-_QUOTED = re.compile(r"\"([^\"]{1,200})\"|“([^”]{1,200})”")
 _LETTERS = re.compile(r"[A-Za-z0]{3,}")
 _MIN_MISREAD = 4  # letters of a word in which one may be misread: "ice" is no rice
 _ALIKE = 85  # per cent of a word's letters, so that BR0CC0LI is broccoli and onion no union

@@ -48,8 +48,8 @@ def read_workbook_apart(path: Path) -> dict[str, list[list[str]]]:
 _READERS = {"pdf": lambda path: asdict(read_pdf(path)), "word": read_word, "workbook": read_workbook}
 _RAISED: dict[str, type[Exception]] = {each.__name__: each for each in (SourceError, UnreadableError)}
 
-SECONDS = dict.fromkeys(_READERS, 100.0)
-"""Time limits of a file by its reader, to which ``_SECONDS_PER_MB`` are added."""
+SECONDS = 100.0
+"""Time limit of a file, to which ``_SECONDS_PER_MB`` are added."""
 _SECONDS_PER_MB, _MAX_SECONDS = 100.0, 1_800.0  # a page of a PDF takes a tenth of a second, and some kilobytes
 
 
@@ -60,7 +60,7 @@ def get_worker() -> SubprocessWorker:
 
 
 def _read(reader: str, path: Path) -> Any:
-    seconds = min(SECONDS[reader] + _SECONDS_PER_MB * path.stat().st_size / 1e6, _MAX_SECONDS)
+    seconds = min(SECONDS + _SECONDS_PER_MB * path.stat().st_size / 1e6, _MAX_SECONDS)
     path.open("rb").close()  # parsers raise OSError for broken files, too: one that cannot be opened is told here
     try:
         reply = get_worker().run(f"{__name__}:read_bytes", json.dumps([reader, str(path)]).encode(), seconds)

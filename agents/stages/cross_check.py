@@ -81,11 +81,10 @@ class CrossCheck(Stage):
 
     def _propose(self, turn: Turn) -> Proposals:
         grounded = turn.candidate if turn.candidate is not None and not refuses(turn.candidate.text) else None
-        drafted = turn.draft is not None and not refuses(turn.draft.answer)
-        draft = convert_draft(turn.draft) if turn.draft is not None and drafted else None
         sees_answer = turn.look is not None and turn.look.needs == "picture"
-        if draft is not None:
-            draft = replace(draft, origin="photo" if sees_answer else "own")
+        draft = None
+        if turn.draft is not None and not refuses(turn.draft.answer):
+            draft = replace(convert_draft(turn.draft), origin="photo" if sees_answer else "own")
         return Proposals(grounded, draft, sees_answer or self.options.own_knowledge == "checked")
 
     def _show(self, turn: Turn, proposals: Proposals, context: Context) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from agents.runner.start_up import LIMIT_SECONDS
 from agents.search.hits import SearchError
 from agents.settings.run_config import RunConfig
 from apps.preflight.check import Check, check, run_program
+from evaluation.run.agent_child import block_network
 
 IMPORT_SECONDS = 5.0  # the evaluator imports the agent in every process it starts; the models are for the constructor
 
 _ON_GPU = "python -m apps.preflight.rehearsal --profile gpu"
-_BLOCKED = ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto")
 _IMPORT = """
 import sys, time
 opened = []
@@ -160,25 +160,6 @@ def open_search(config: RunConfig, *, web: bool) -> Any:
         SearchError: There are no indices.
     """
     return config.pipeline(split=config.newest_split(web=web), web=web)
-
-
-def block_network() -> list[str]:
-    """Refuse every connection of this process from now on, for good.
-
-    Returns:
-        The connections that were tried; the list grows with each.
-    """
-    tried: list[str] = []
-
-    def hook(event: str, details: tuple[Any, ...]) -> None:
-        if event in _BLOCKED:
-            address = details[event in ("socket.connect", "socket.sendto")]
-            if event != "socket.connect" or not isinstance(address, (str, bytes)):  # a Unix socket is on this machine
-                tried.append(f"{event.removeprefix('socket.')} {address}")
-                raise OSError(f"the network is blocked: {address}")
-
-    sys.addaudithook(hook)
-    return tried
 
 
 def rehearse(agent: CragAgent, without_pipeline: CragAgent) -> dict[str, Any]:

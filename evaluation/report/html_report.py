@@ -108,8 +108,7 @@ class ReportPart:
 
     def find_origin(self, judged: JudgedTurn) -> str | None:
         """Return what the given answer of a turn comes from, in words; None for a miss, or without a record."""
-        trace = self.matched.get(judged.turn.key)
-        return None if trace is None or judged.miss else trace.origin
+        return _name_origin(judged, self.matched.get(judged.turn.key))
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -135,6 +134,11 @@ class ReportPart:
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
         return summarise_latency(select_costs([judged.turn for judged in self.turns], self.costs))
+
+
+def _name_origin(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:
+    """Name what the given answer of a turn comes from; None for a miss, or without a record."""
+    return None if trace is None or judged.miss else trace.origin
 
 
 @dataclass(frozen=True)
@@ -221,7 +225,7 @@ class TurnView(TracedView):
     @property
     def origin(self) -> str:
         """What a given answer comes from, in words; "" if unknown."""
-        return (self.trace.origin if self.trace is not None and not self.judged.miss else None) or ""
+        return _name_origin(self.judged, self.trace) or ""
 
     @property
     def labels(self) -> list[str]:

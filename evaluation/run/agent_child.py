@@ -450,16 +450,23 @@ def answer(agent: Any, request: Mapping[str, Any], blobs: Sequence[bytes]) -> di
     }
 
 
-def block_network() -> None:
-    """Refuse every connection of this process from now on, but those to sockets of this machine's files."""
+def block_network() -> list[str]:
+    """Refuse every connection of this process from now on, for good, but those to sockets of this machine's files.
+
+    Returns:
+        The connections that were tried; the list grows with each.
+    """
+    tried: list[str] = []
 
     def hook(event: str, details: tuple[Any, ...]) -> None:
         if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
             address = details[event in ("socket.connect", "socket.sendto")]
             if event != "socket.connect" or not isinstance(address, (str, bytes)):
+                tried.append(f"{event[len('socket.') :]} {address}")
                 raise OSError(f"the network is blocked: {address}")
 
     sys.addaudithook(hook)
+    return tried
 
 
 def limit_memory(size: int) -> None:

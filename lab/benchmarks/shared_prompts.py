@@ -29,6 +29,13 @@ from lab.benchmarks.latency.prefix_cache import PrefixCache
 _WORDS = "tower bridge built stone height metres city river old year name house road line garden".split()
 _PAGES, _PAGE_WORDS = 16, 140  # 3,000 tokens of evidence
 _QUESTION = "How tall is this tower?"
+_SHOWN: dict[str, Any] = {
+    "recognised": [("Eiffel Tower", 0.97)],
+    "by_eye": [],
+    "parts": [],
+    "pictured": None,
+    "sheet": None,
+}
 
 
 class SharedOptions(Options):
@@ -50,11 +57,11 @@ def make_requests() -> dict[str, ChatRequest]:
 
     return {
         "look": ask("look"),
-        "step with the photo": ask("step_answer_seen", evidence=pages[8:14]),
-        "answer": ask("answer_seen", evidence=pages),
-        "verdict": ask("answer_seen_verdict", evidence=pages, answer="The Eiffel Tower is 330 metres tall."),
-        "answer from one source": ask("answer_seen", evidence=pages[:1]),
-        "answer from another source": ask("answer_seen", evidence=pages[1:2]),
+        "answer": ask("grounded_answer", evidence=pages, last=False, **_SHOWN),
+        "answer after one more search": ask("grounded_answer", evidence=[*pages[8:], *pages[:8]], last=True, **_SHOWN),
+        "check": ask(
+            "cross_check", evidence=pages, answers=["330 metres", "300 metres"], letters="AB", own=True, **_SHOWN
+        ),
     }
 
 

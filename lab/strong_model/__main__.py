@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
+from evaluation.commands import make_console
+from lab.benchmarks.common import build_table
 from lab.strong_model.answers import build_origin_rows, build_rows, read_answers
 
 _COLUMNS = (
@@ -21,19 +20,12 @@ _COLUMNS = (
 
 def main() -> int:
     """Print both tables."""
-    answers, console = read_answers(), Console()
-    table = Table(title="A large multimodal model, its replies written by hand", title_justify="left")
-    for name in _COLUMNS:
-        table.add_column(name)
-    for row in build_rows(answers):
-        table.add_row(*row)
-    console.print(table)
-    origins = Table(title="Answers of best by what they come from, by eye", title_justify="left")
-    for name in ("answer from", "right", "wrong"):
-        origins.add_column(name)
-    for row in build_origin_rows([each for each in answers if each.preset == "best"]):
-        origins.add_row(*row)
-    console.print(origins)
+    answers, console = read_answers(), make_console()
+    title = "A large multimodal model, its replies written by hand"
+    console.print(build_table(title, _COLUMNS, build_rows(answers), left_columns=2))
+    title = "Answers of best by what they come from, by eye"
+    rows = build_origin_rows([each for each in answers if each.preset == "best"])
+    console.print(build_table(title, ("answer from", "right", "wrong"), rows))
     return 0
 
 

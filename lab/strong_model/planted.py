@@ -113,13 +113,19 @@ def draw_cases(cases: Sequence[Case], each: int, right: int, seed: int) -> Itera
     for fault in FAULTS:
         count = 0
         for case in random_cases.sample(list(cases), len(cases)):
-            others = [other for other in cases if other.entity != case.entity and other.answer != case.answer]
-            # Of the most similar question, so that its answer is one that could be right
-            other = max(others, key=lambda each: fuzz.token_sort_ratio(each.question, case.question), default=None)
-            planted = plant(case, other, fault) if other is not None and count < each else None
+            if count == each:
+                break
+            other = _find_similar(case, cases)
+            planted = plant(case, other, fault) if other is not None else None
             if planted is not None:
                 count += 1
                 yield planted
+
+
+def _find_similar(case: Case, cases: Sequence[Case]) -> Case | None:
+    """Return the case of another thing with the most similar question, so that its answer is one that could be right."""
+    others = [other for other in cases if other.entity != case.entity and other.answer != case.answer]
+    return max(others, key=lambda other: fuzz.token_sort_ratio(other.question, case.question), default=None)
 
 
 def _measure(options: PlantedOptions) -> int:
@@ -130,14 +136,18 @@ def _measure(options: PlantedOptions) -> int:
         Question(
             _ASK,
             {
-                **{"image": case.image, "question": case.question, "history": (), "evidence": case.evidence},
-                **{
-                    "recognised": [(case.entity, 0.9)] if case.entity else [],
-                    "by_eye": [],
-                    "parts": [],
-                    "pictured": None,
-                },
-                **{"sheet": None, "answers": [case.answer], "letters": ("A", "B"), "own": True},
+                "image": case.image,
+                "question": case.question,
+                "history": (),
+                "evidence": case.evidence,
+                "recognised": [(case.entity, 0.9)] if case.entity else [],
+                "by_eye": [],
+                "parts": [],
+                "pictured": None,
+                "sheet": None,
+                "answers": [case.answer],
+                "letters": ("A", "B"),
+                "own": True,
             },
         )
         for case in cases

@@ -96,7 +96,7 @@ REPLAYED = (
 
 
 def test_eight_turns_are_answered_again_from_the_recording(tmp_path: Path) -> None:
-    """The real set, search, encoders and stages; six of eight, because another processor may rank two passages the other way round."""
+    """Replay over real set, search and stages: six of eight, because another processor may rank two passages the other way round."""
     prepare.main(["--cache", str(tmp_path), "--split", "validation"])
     config = RunConfig.read("best", str(RECORDED), cache=tmp_path)
     turns = [
