@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -167,10 +168,16 @@ def _verdicts(judge: Judge, items: Mapping[int, JudgeItem], workers: int) -> Ite
             yield position, judge.judge(item)
     else:
         with ThreadPoolExecutor(max_workers=workers) as pool:
-            futures = {pool.submit(judge.judge, item): position for position, item in items.items()}
+            left = iter(items.items())
+            under_way = {pool.submit(judge.judge, item): position for position, item in islice(left, workers)}
             try:
-                for future in as_completed(futures):
-                    yield futures[future], future.result()
+                while under_way:
+                    done, _ = wait(under_way, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield under_way.pop(future), future.result()
+                        # No thread runs ahead of the caller, who counts failures and what is paid
+                        for position, item in islice(left, 1):
+                            under_way[pool.submit(judge.judge, item)] = position
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)  # do not try a wrong key a thousand times
 
