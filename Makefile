@@ -59,7 +59,7 @@ VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/tes
 TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test_hub.py tests/search/test_pipelines.py \
 	tests/search/test_gateway.py tests/apps/test_memory.py tests/training
 # What a change of one stage, method, prompt or preset can break, with scripted models.
-FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/methods tests/settings tests/texts tests/faults/test_guard.py
+FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/english tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
 .PHONY: help demo web install test test-fast test-lab hostile test-scale test-vectordb test-web test-transformers4 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight gpu-hour screenshots
 

@@ -14,9 +14,9 @@ from pydantic import Field
 from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
+from agents.english.step_plans import remove_qualifier
 from agents.evidence.chunks import list_entities
 from agents.evidence.shown import select_chunks, within_tokens
-from agents.methods.step_plans import remove_qualifier
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import ModelError
 from agents.models.vision.boxes import crop

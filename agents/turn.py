@@ -181,7 +181,7 @@ class Target:
     objects: tuple[str, ...] = ()  # names of the objects that could matter, at most three words each
     phrase: str | None = None  # the one that the question is about; None where it says none
     position: Position | None = None  # left, right, top, bottom or middle, where the question says it
-    kind: str | None = None  # kind of the thing that the question points at (``agents/methods/thing_kinds.toml``)
+    kind: str | None = None  # kind of the thing that the question points at (``agents/english/thing_kinds.toml``)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from gradio.utils import get_upload_folder
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.methods.references import points_at_picture
+from agents.english.references import points_at_picture
 from agents.unanswered import WORDS
 from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Question
 from apps.details import encode_thumbnail, render_details, render_introduction, render_progress

@@ -25,7 +25,7 @@ from agents.base.files import one_line
 from agents.base.printing import log_to_stderr
 from agents.base.signals import INTERRUPTED
 from agents.base_agent import Message
-from agents.methods.references import points_at_picture
+from agents.english.references import points_at_picture
 from agents.record import Unanswered
 from agents.runner.intake import PHOTO_FORMATS
 from agents.search.own_sources import PICTURES

@@ -21,8 +21,8 @@ from agents.base.command_options import Flag
 from agents.base.linear_head import LinearHead, convert_rows
 from agents.base.printing import print_text
 from agents.base_agent import Message
+from agents.english.references import resolve
 from agents.methods.domains import load_domains
-from agents.methods.references import resolve
 from agents.models.base import DomainClassifier, FloatArray, QuestionImageFeatures
 from agents.models.pixels import to_rgb
 from agents.models.registry import ModelRegistry

@@ -5,9 +5,9 @@ import re
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.knowledge_conflict import YES_OR_NO
-from agents.methods.number_forms import NUMBER_WORD
-from agents.methods.question_kinds import asks_name_of_shown, classify_question, is_about_several
+from agents.english.knowledge_conflict import YES_OR_NO
+from agents.english.number_forms import NUMBER_WORD
+from agents.english.question_kinds import asks_name_of_shown, classify_question, is_about_several
 from agents.turn import Turn
 
 _OR = re.compile(r"\bor\b(?! (?:what|who|whom)\b)", re.IGNORECASE)  # "who or what" leaves no choice

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
-from agents.methods.question_kinds import is_time_independent
+from agents.english.question_kinds import is_time_independent
 from agents.turn import Turn
 
 

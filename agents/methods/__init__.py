@@ -1,1 +1,1 @@
-"""What the papers compute and decide: formulas, and rules over words, boxes, probabilities and scores."""
+"""What the papers compute and decide: formulas, and rules over boxes, probabilities and scores."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.methods.knowledge_conflict import find_claim, find_negations, get_given_words, is_same_answer
+from agents.english.knowledge_conflict import find_claim, find_negations, get_given_words, is_same_answer
 from agents.methods.source_votes import is_supported_by
 from agents.methods.token_probabilities import summarise_probabilities
 from agents.texts.refusals import refuses

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import combinations
 
-from agents.methods.knowledge_conflict import is_same_answer
+from agents.english.knowledge_conflict import is_same_answer
 from agents.turn import Candidate
 
 

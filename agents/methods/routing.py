@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from agents.base.linear_head import LinearHead, known_names
-from agents.methods.question_kinds import classify_question
+from agents.english.question_kinds import classify_question
 from agents.methods.token_probabilities import summarise_probabilities
 from agents.texts.text import FIGURE
 from agents.turn import Draft, Route

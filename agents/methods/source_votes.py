@@ -7,7 +7,7 @@ keywords of isolated responses; here the names and numbers of an answer are its 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from agents.methods.knowledge_conflict import get_given_words, is_same_answer, says_something
+from agents.english.knowledge_conflict import get_given_words, is_same_answer, says_something
 from agents.texts.orders import answer_keywords, words_in
 from agents.turn import SourceVotes
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from agents.methods.object_phrases import measure_offset
+from agents.english.object_phrases import measure_offset
 from agents.models.base import Detection
 from agents.turn import Thing
 

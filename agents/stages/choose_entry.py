@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, entry_choice, label_pictures
-from agents.methods.knowledge_conflict import choose_jointly
+from agents.english.knowledge_conflict import choose_jointly
 from agents.stage import Context, Stage
 from agents.turn import Turn
 

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 from pydantic import Field
 
+from agents.english.knowledge_conflict import find_best, vtki
 from agents.evidence.passages import write_attribute
 from agents.evidence.shown import cut_entry
-from agents.methods.knowledge_conflict import find_best, vtki
 from agents.search.hits import ImageHit
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.infobox import facts

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.entry_replies import LETTERS, MAX_ENTRIES, FourSteps, four_steps, label_pictures
-from agents.methods.knowledge_conflict import prki
+from agents.english.knowledge_conflict import prki
 from agents.methods.token_probabilities import summarise_probabilities
 from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.stage import Context, Stage

@@ -2,8 +2,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.methods.object_phrases import extract_object_phrases
-from agents.methods.question_kinds import classify_question
+from agents.english.object_phrases import extract_object_phrases
+from agents.english.question_kinds import classify_question
 from agents.models.base import TextLine
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral

@@ -4,8 +4,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import ANSWER
+from agents.english.knowledge_conflict import says_something
 from agents.evidence.passages import Modality, classify_modality, convert_to_record
-from agents.methods.knowledge_conflict import says_something
 from agents.methods.modality_fusion import all_agree, select_most_trusted
 from agents.record import FROM_EVIDENCE, RECONCILED
 from agents.stage import Context, Stage, StageOptions

@@ -6,8 +6,8 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import texts_at
-from agents.methods.object_phrases import extract_object_phrases, find_pointed_phrase, find_position
-from agents.methods.thing_kinds import find_kind
+from agents.english.object_phrases import extract_object_phrases, find_pointed_phrase, find_position
+from agents.english.thing_kinds import find_kind
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Target, Turn, select_with_image
 
@@ -26,7 +26,7 @@ class Objects(Stage):
     """Lists the objects that could matter and chooses the one asked about (QA-Dragon, section 3.4.1).
 
     The model does both in two batched calls, extraction and selection. Otherwise the first look has named one, or
-    ``agents/methods/object_phrases.py`` takes it from the words of the question.
+    ``agents/english/object_phrases.py`` takes it from the words of the question.
     """
 
     class Options(StageOptions):

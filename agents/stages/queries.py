@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import queries_form
-from agents.methods.bridging import write_hop_questions
+from agents.english.bridging import write_hop_questions
 from agents.stage import Context, Cosine, Stage, StageOptions
 from agents.turn import Turn
 
@@ -16,7 +16,7 @@ _MAX_NAMES = 4  # that task 2's winner puts into a query
 class Queries(Stage):
     """Writes the queries for the web: the question with the name of the entity (QA-Dragon, sections 3.5.1 and 3.5.2).
 
-    The model splits it, or the rules of ``agents/methods/bridging.py`` do. Queries of a first look come next; if that look named
+    The model splits it, or the rules of ``agents/english/bridging.py`` do. Queries of a first look come next; if that look named
     nothing, one more query says what the photo shows.
     """
 

@@ -3,7 +3,7 @@ from typing import Any
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.answers import BRIEF_ANSWER
-from agents.methods.knowledge_conflict import prki, says_something
+from agents.english.knowledge_conflict import prki, says_something
 from agents.record import FROM_EVIDENCE, OWN_KNOWLEDGE, RECONCILED
 from agents.stage import Context, Stage
 from agents.turn import Candidate, Turn

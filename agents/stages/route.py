@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.verdicts import FLAGS
-from agents.methods.question_kinds import classify_question
+from agents.english.question_kinds import classify_question
 from agents.methods.routing import TrainedRouter, compute_features, route_by_rules
 from agents.profiles.profile import ROOT
 from agents.stage import Context, Stage, StageOptions

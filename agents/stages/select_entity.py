@@ -13,10 +13,10 @@ from rapidfuzz.utils import default_process
 
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.fields import number_at
-from agents.methods.object_phrases import measure_offset
-from agents.methods.question_kinds import is_about_several, parse_named_number
+from agents.english.object_phrases import measure_offset
+from agents.english.question_kinds import is_about_several, parse_named_number
+from agents.english.thing_kinds import find_misfits
 from agents.methods.ranking import fuse
-from agents.methods.thing_kinds import find_misfits
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import Detection
 from agents.models.pixels import picture_key
@@ -179,7 +179,7 @@ class SelectEntity(Stage):
             None,
             ge=0,
             description="rules: how much more alike another kind of thing an entity's description may be than the kind that the question "
-            "names (agents/methods/thing_kinds.toml), a difference of cosines; None: kinds do not matter",
+            "names (agents/english/thing_kinds.toml), a difference of cosines; None: kinds do not matter",
         )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
 from agents.asking.readers.plans import PLAN
+from agents.english.computation import ComputationError
+from agents.english.printed_text import attach_labels
+from agents.english.step_plans import AskStep, Plan, complete_plan
+from agents.english.step_results import conclude
+from agents.english.step_rules import mentions_printed_text, needs_steps, plan_by_rules
 from agents.evidence.chunks import deduplicate
 from agents.evidence.passages import convert_to_record
 from agents.evidence.shown import FACT_CHUNKS
-from agents.methods.computation import ComputationError
-from agents.methods.printed_text import attach_labels
-from agents.methods.step_plans import AskStep, Plan, complete_plan
-from agents.methods.step_results import conclude
-from agents.methods.step_rules import mentions_printed_text, needs_steps, plan_by_rules
 from agents.record import SignalKind
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.fields import truths_at
-from agents.methods.question_kinds import classify_question, is_about_packaged
+from agents.english.question_kinds import classify_question, is_about_packaged
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Needs, Tools, Turn
 

@@ -5,7 +5,7 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.lines import STANDALONE_QUESTION
-from agents.methods.references import points_at_picture, resolve
+from agents.english.references import points_at_picture, resolve
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.text import clean, one_line
 from agents.turn import Turn
@@ -19,7 +19,7 @@ ASK = Ask("standalone_question", STANDALONE_QUESTION)
 class Understand(Stage):
     """Makes a question of a dialog stand alone, and settles whether it still needs the picture.
 
-    Rules over the dialog do it (``agents/methods/references.py``). If the preset says so, a model rewrites the questions that the rules
+    Rules over the dialog do it (``agents/english/references.py``). If the preset says so, a model rewrites the questions that the rules
     are unsure of. A question that comes without a picture needs one only if it points at something.
     """
 

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agents.methods.bridging import write_hop_questions
+from agents.english.bridging import write_hop_questions
 from agents.search.gateway import SearchGateway
 from agents.search.hits import Entity
 from evaluation.commands import make_console

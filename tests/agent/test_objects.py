@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.object_phrases import (
+from agents.english.object_phrases import (
     extract_object_phrases,
     find_pointed_phrase,
     measure_offset,

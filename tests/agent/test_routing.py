@@ -8,7 +8,7 @@ import pytest
 
 from agents.asking.readers.verdicts import parse_flags
 from agents.base.linear_head import HeadError
-from agents.methods.question_kinds import classify_question
+from agents.english.question_kinds import classify_question
 from agents.methods.routing import FEATURE_NAMES, TraceFeatures, TrainedRouter, compute_features, route_by_rules
 from agents.models.base import ChatReply, ChatRequest
 from agents.settings.presets import Settings, settings_from

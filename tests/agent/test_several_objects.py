@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agents.english.question_kinds import is_about_several, parse_named_number
 from agents.evidence.chunks import interleave_by_entity
-from agents.methods.question_kinds import is_about_several, parse_named_number
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import Settings, settings_from

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.asking.prompts import PromptLibrary
-from agents.methods.computation import ComputationError, Quantity, compute, parse_quantity, rank_facts
-from agents.methods.dates import Day, parse_day
-from agents.methods.step_plans import (
+from agents.english.computation import ComputationError, Quantity, compute, parse_quantity, rank_facts
+from agents.english.dates import Day, parse_day
+from agents.english.step_plans import (
     MAX_LEVELS,
     MAX_STEPS,
     AskStep,
@@ -24,7 +24,7 @@ from agents.methods.step_plans import (
     find_comparison,
     parse_plan,
 )
-from agents.methods.step_results import conclude
+from agents.english.step_results import conclude
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.profile import PROMPTS
 from agents.record import Unanswered

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
 from agents.asking.readers.verdicts import parse_chain
-from agents.methods.knowledge_conflict import (
+from agents.english.knowledge_conflict import (
     choose_jointly,
     find_best,
     is_same_answer,

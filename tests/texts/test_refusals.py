@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agents.asking.readers.answers import long_answer, read_candidate
 from agents.asking.readers.drafts import parse_draft
-from agents.methods.knowledge_conflict import says_something
+from agents.english.knowledge_conflict import says_something
 from agents.models.base import ChatReply
 from agents.settings.presets import Settings
 from agents.stages.finalise import Finalise

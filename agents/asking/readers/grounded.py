@@ -7,7 +7,7 @@ from typing import Literal
 
 from agents.asking.ask import ReplyForm
 from agents.asking.readers.answers import read_candidate
-from agents.methods.computation import ComputationError, calculate
+from agents.english.computation import ComputationError, calculate
 from agents.models.base import ChatReply
 from agents.texts.replies import strings
 from agents.turn import Candidate

@@ -3,7 +3,7 @@
 import re
 
 from agents.asking.ask import ReplyForm
-from agents.methods.step_plans import Plan, parse_plan
+from agents.english.step_plans import Plan, parse_plan
 from agents.models.base import ChatReply
 from agents.texts.replies import was_cut
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents.methods.bridging import has_bridge, split_names, write_hop_questions
+from agents.english.bridging import has_bridge, split_names, write_hop_questions
 from agents.search.hits import Entity
 
 STATUE = Entity(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
-from agents.methods.computation import (
+from agents.english.computation import (
     Bound,
     ComputationError,
     Quantity,
@@ -19,9 +19,9 @@ from agents.methods.computation import (
     rank_facts,
     select_facts,
 )
-from agents.methods.dates import Day, Span, is_date, measure_span, parse_day
-from agents.methods.question_kinds import asks_yes_or_no
-from agents.methods.step_plans import (
+from agents.english.dates import Day, Span, is_date, measure_span, parse_day
+from agents.english.question_kinds import asks_yes_or_no
+from agents.english.step_plans import (
     AskStep,
     ComputeStep,
     Operation,

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from agents.base_agent import Message
-from agents.methods.object_phrases import find_definite_noun, find_pointed_phrase, find_position
-from agents.methods.question_kinds import is_about_several
-from agents.methods.thing_kinds import find_kind
+from agents.english.object_phrases import find_definite_noun, find_pointed_phrase, find_position
+from agents.english.question_kinds import is_about_several
+from agents.english.thing_kinds import find_kind
 from agents.turn import Position
 
 _IMAGE = re.compile(

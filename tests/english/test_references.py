@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.references import extract_names, points_at_picture, resolve
+from agents.english.references import extract_names, points_at_picture, resolve
 
 
 def dialog(*contents: str) -> list[dict[str, str]]:

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 from text_to_num import alpha2digit
 
-from agents.methods.dates import DATE, parse_day
-from agents.methods.question_kinds import asks_yes_or_no, parse_named_number
+from agents.english.dates import DATE, parse_day
+from agents.english.question_kinds import asks_yes_or_no, parse_named_number
 from agents.texts.text import FIGURE
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]

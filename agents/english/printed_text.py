@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rapidfuzz.fuzz import ratio
 
-from agents.methods.step_plans import parse_calculation
+from agents.english.step_plans import parse_calculation
 from agents.models.base import TextLine
 
 _FIGURE = re.compile(r"\W*(?:\d[\d.,:/x]*)\W*(?:each|(?:per|a|an|/)\s*\w+|[A-Za-z]{1,3})?\W*", re.IGNORECASE)

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.methods.object_phrases import extract_object_phrases, find_position
-from agents.methods.question_kinds import classify_question, is_time_independent
-from agents.methods.references import resolve
+from agents.english.object_phrases import extract_object_phrases, find_position
+from agents.english.question_kinds import classify_question, is_time_independent
+from agents.english.references import resolve
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
 from tests.agent.scripted import turn
-from tests.methods.test_references import dialog
+from tests.english.test_references import dialog
 
 OBJECTS = {
     "What are the requirements to drive this vehicle?": "vehicle",

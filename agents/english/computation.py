@@ -14,9 +14,9 @@ from typing import Literal
 
 import pint
 
-from agents.methods.dates import Day, Span, is_date, move, parse_day
-from agents.methods.number_forms import SCORE, replace_number_words, rewrite_numbers
-from agents.methods.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
+from agents.english.dates import Day, Span, is_date, move, parse_day
+from agents.english.number_forms import SCORE, replace_number_words, rewrite_numbers
+from agents.english.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""

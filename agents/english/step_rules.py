@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from agents.methods.bridging import has_bridge
-from agents.methods.computation import SCALE
-from agents.methods.dates import DATE, MONTH
-from agents.methods.number_forms import replace_number_words
-from agents.methods.printed_text import find_calculation, parse_prices, read_number_column
-from agents.methods.question_kinds import classify_question, is_about_several, parse_named_number
-from agents.methods.shopping import plan_shopping
-from agents.methods.step_plans import (
+from agents.english.bridging import has_bridge
+from agents.english.computation import SCALE
+from agents.english.dates import DATE, MONTH
+from agents.english.number_forms import replace_number_words
+from agents.english.printed_text import find_calculation, parse_prices, read_number_column
+from agents.english.question_kinds import classify_question, is_about_several, parse_named_number
+from agents.english.shopping import plan_shopping
+from agents.english.step_plans import (
     HOW_MANY_OF,
     AskStep,
     ComputeStep,
@@ -25,7 +25,7 @@ from agents.methods.step_plans import (
     parse_condition,
     remove_qualifier,
 )
-from agents.methods.step_results import BOUNDED
+from agents.english.step_results import BOUNDED
 
 MAX_COUNTED = 6  # things that a rule asks about
 

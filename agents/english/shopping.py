@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agents.methods.computation import ComputationError, compute
-from agents.methods.number_forms import parse_number_words
-from agents.methods.printed_text import Price, list_words, mentions
-from agents.methods.step_plans import ComputeStep, Plan
+from agents.english.computation import ComputationError, compute
+from agents.english.number_forms import parse_number_words
+from agents.english.printed_text import Price, list_words, mentions
+from agents.english.step_plans import ComputeStep, Plan
 
 _PAYS = re.compile(
     r"\b(?:prices?|costs?|pay|how much (?:is|are|for|do|does|would)|total|altogether|come to)\b", re.IGNORECASE

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from agents.methods.computation import ComputationError, calculate, compute, compute_dates, select_facts
-from agents.methods.dates import Day, Span, is_date, measure_span, move, parse_day
-from agents.methods.printed_text import attach_labels, parse_prices
-from agents.methods.step_plans import (
+from agents.english.computation import ComputationError, calculate, compute, compute_dates, select_facts
+from agents.english.dates import Day, Span, is_date, measure_span, move, parse_day
+from agents.english.printed_text import attach_labels, parse_prices
+from agents.english.step_plans import (
     AskStep,
     ComputeStep,
     Condition,
@@ -25,8 +25,8 @@ from agents.methods.step_plans import (
     parse_condition,
     parse_plan,
 )
-from agents.methods.step_results import conclude
-from agents.methods.step_rules import needs_steps, plan_by_rules
+from agents.english.step_results import conclude
+from agents.english.step_rules import needs_steps, plan_by_rules
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
 from agents.search.hits import Entity
 from agents.settings.presets import settings_from

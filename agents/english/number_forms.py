@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from text_to_num import text2num
 
-from agents.methods.step_plans import DECIMAL_COMMA
+from agents.english.step_plans import DECIMAL_COMMA
 
 NUMBER_WORD = (  # that text2num reads
     "(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from agents.methods.thing_kinds import find_kind, list_nouns, load_kinds, measure_misfit
+from agents.english.thing_kinds import find_kind, list_nouns, load_kinds, measure_misfit
 from agents.models.encoders.text_encoder import load_minilm
 from agents.search.hits import Entity
 from agents.stages.select_entity import describe

@@ -5,9 +5,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from agents.methods.computation import SCALE
-from agents.methods.dates import DATE, parse_day
-from agents.methods.number_forms import NUMBER_WORD, parse_number_words
+from agents.english.computation import SCALE
+from agents.english.dates import DATE, parse_day
+from agents.english.number_forms import NUMBER_WORD, parse_number_words
 from agents.texts.orders import list_added_names
 from agents.texts.refusals import refuses
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from agents.methods.number_forms import NUMBER_WORD
+from agents.english.number_forms import NUMBER_WORD
 from agents.models.base import Box
 from agents.turn import Position
 

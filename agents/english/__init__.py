@@ -1,0 +1,1 @@
+"""Rules over English words, for models that do not see the photo; a model that does says the same in its first look."""
