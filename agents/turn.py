@@ -98,7 +98,7 @@ class Candidate:
     idk: float | None = None
     reasoning: str = ""  # what leads to it, as the model says; empty where it answers at once
     drafted: bool = False  # whether it is the draft, which no evidence was shown to
-    computed: bool = False  # whether rules and code computed it from text in the photo, without a model
+    computed: bool = False  # whether code worked it out from a calculation in the photo, without a model
     stepwise: bool = False  # whether several steps led to it, each with evidence of its own
     origin: Origin | None = None  # what it comes from, where that is known
 

@@ -10,7 +10,7 @@ from agents.english.computation import ComputationError
 from agents.english.printed_text import attach_labels
 from agents.english.step_plans import AskStep, Plan, complete_plan
 from agents.english.step_results import conclude
-from agents.english.step_rules import mentions_printed_text, needs_steps, plan_by_rules
+from agents.english.step_rules import mentions_printed_text, needs_steps, plan_calculation
 from agents.evidence.chunks import deduplicate
 from agents.evidence.passages import convert_to_record
 from agents.evidence.shown import FACT_CHUNKS
@@ -54,7 +54,7 @@ class Run:
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
     alternatives: bool = False  # whether its steps ask the same in several ways, so that the first answer counts
-    by_rules: bool = False  # whether rules wrote the plan, not the model
+    is_printed: bool = False  # whether it works out a calculation that is printed in the photo
     led: bool = False  # whether an answer stands only in an order found in the evidence
 
     @property
@@ -94,9 +94,8 @@ def _asserts(answer: Answer[Candidate | None]) -> bool:
 class Steps(Stage):
     """Plans questions of several steps and answers them step by step: the model answers facts, code computes sums and comparisons.
 
-    The model writes the plan in typed steps. Rules write it for bridges that stand among the attributes, counts with a condition, a
-    date with a duration, and whatever is computed from text in the photo. Independent steps are searched for and asked together, for
-    all turns of the batch.
+    The model writes the plan in typed steps, unless the attributes of the entity name the thing in between. A calculation that is
+    printed in the photo is worked out without a model. Independent steps are searched for and asked together, for all turns of the batch.
     """
 
     options: StageOptions
@@ -105,7 +104,7 @@ class Steps(Stage):
     asks = (PLANNING, ASKING)
     signals = (TAKEN,)
     kind = "answers"
-    when_short = "what is printed is computed, all else answered in one prompt"
+    when_short = "a printed calculation is worked out, all else answered in one prompt"
     wanted_seconds = 2.5  # a plan; with less it asks no model, which takes no time
     picture_notes = frozenset({"text"})
     model_roles = ("text_reader",)
@@ -124,11 +123,10 @@ class Steps(Stage):
         runs, unsure = [], []
         for turn, printed in zip(turns, self._read_printed_text(turns, context), strict=True):
             searched = turn.route != "direct" and turn.tools.text and not context.short
-            plan = plan_by_rules(turn.question, _names(turn), printed.lines)
+            plan = plan_calculation(printed.lines)
             if plan is not None:
-                if searched or not plan.asks:
-                    turn.note(plan=str(plan), used=True)
-                    runs.append(Run(turn, plan, printed, by_rules=True))
+                turn.note(plan=str(plan), used=True)
+                runs.append(Run(turn, plan, printed, is_printed=True))
             elif turn.hops and searched:
                 runs.append(Run(turn, Plan(tuple(map(AskStep, turn.hops))), printed, alternatives=True))
             elif searched and needs_steps(turn.question):
@@ -222,7 +220,7 @@ class Steps(Stage):
             weakest.confidence,
             weakest.logprobs,
             max(doubts, default=None),
-            computed=run.by_rules and not plan.asks,
+            computed=run.is_printed,
             stepwise=True,
         )
         facts = [

@@ -51,7 +51,7 @@ FORMS = {form.name: form for form in forms()}
 
 def test_expressions_and_forms_are_found() -> None:
     names = {each.name for each in EXPRESSIONS}
-    assert {"agents.asking.readers.verdicts._NUMBERING", "agents.english.step_rules._COUNTS[1]"} <= names
+    assert {"agents.asking.readers.verdicts._NUMBERING", "agents.english.step_plans._CONDITIONS[0]"} <= names
     assert {"answer", "verdict", "flags", "plan", "draft", "four steps", "JSON: queries"} <= set(FORMS)
 
 
