@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from rapidfuzz.distance import DamerauLevenshtein
 
@@ -23,7 +24,11 @@ _BREAK = re.compile(
     rf"[.;:!?](?=\s|$)|[()]|\s-\s|\b(?=(?:but|however|while|whereas|although|though|not)\b|{_APART}"
     r"|and (?:it|they|he|she|this|that|is|was|were|has|had)\b)"
 )
+_DENIED_BRACKET = re.compile(r"(\bnot\b[^.;:!?()]*) \((?!(?:it|this|that|he|she|they)\b)([^()]*)\)")
 _DENIED = re.compile(rf"^{_APART}|\b(?:not|no|never|neither|nor|none|without|nothing|hardly|false|wrong|incorrect)\b")
+_AUXILIARY = re.compile(
+    r"\b(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)$"
+)
 _ANSWER_NO = re.compile(r"(?:no|nope|not really|not exactly)$")
 _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la|du|and)\s+)*[A-Z0-9][\w'’-]*)*")
 
@@ -39,7 +44,7 @@ class Clause:
     """
 
     text: str
-    quantities: list[Quantity]
+    quantities: tuple[Quantity, ...]
     denied: bool
     compared: bool
 
@@ -49,12 +54,19 @@ class AnswerText:
 
     Attributes:
         plain: The text in lower case with figures in one spelling. ``words`` are its stems, ``content`` those that are no stopwords.
+        clauses: Its clauses. "The left one is not older" is two, and the first is denied as well if it is asked what is older.
         names: Runs of words capitalised within a sentence, as content words.
         stated: Affirmed clauses; those that commas separate are joined.
         bare: Its words without articles, and its figures. They are equal for texts that say the same in the same words.
     """
 
-    def __init__(self, original: str) -> None:
+    def __init__(self, original: str, asked: Set[str] = frozenset()) -> None:
+        """Analyse a text.
+
+        Args:
+            original: The text.
+            asked: Words of the question that it answers.
+        """
         self.original = original
         self.plain = normalise_quantities(normalise_text(original))
         self.content, self.words = tokenise_content(self.plain), frozenset(tokenise(self.plain))
@@ -65,14 +77,22 @@ class AnswerText:
             [word for word in tokenise(self.plain) if word not in {"a", "an", "the"}],
             [(quantity.value, quantity.unit) for quantity in self.quantities],
         )
+        text = _DENIED_BRACKET.sub(r"\1 \2", self.plain)  # "not 65 metres (213 ft)" denies both
+        runs = [list(map(_parse_clause, filter(None, map(_trim, _COMMA.split(run))))) for run in _BREAK.split(text)]
+        clauses = [clause for run in runs for clause in run]
+        predicates = {
+            one: set(tokenise_content(two.text))
+            for one, two in pairwise(clauses)
+            if _AUXILIARY.search(one.text) and two.text.startswith("not")
+        }
         runs = [
-            list(map(_parse_clause, filter(None, map(_trim, _COMMA.split(run))))) for run in _BREAK.split(self.plain)
+            [replace(one, denied=True) if predicates.get(one, set()) & asked else one for one in run] for run in runs
         ]
         self.clauses = [clause for run in runs for clause in run]
         self.affirmed = [clause for clause in self.clauses if not clause.denied]
         self.stated = [", ".join(clause.text for clause in run if not clause.denied) for run in runs]
         self.negated = any(clause.denied and not clause.compared for clause in self.clauses)
-        self.denies_first = next((clause.denied for clause in self.clauses if tokenise_content(clause.text)), False)
+        self.denies_first = next((c.denied or c in predicates for c in clauses if tokenise_content(c.text)), False)
 
     def affirms(self, key: Sequence[str], denied: bool = False) -> bool:
         """Return whether the text affirms the key words in a row, or from four words on in their order, with others between.
@@ -98,7 +118,7 @@ def _trim(text: str) -> str:
 
 def _parse_clause(text: str) -> Clause:
     denied = bool(_DENIED.search(text)) and not _ANSWER_NO.match(text)
-    return Clause(text, find_quantities(text), denied, text.startswith(("than", "compared")))
+    return Clause(text, tuple(find_quantities(text)), denied, text.startswith(("than", "compared")))
 
 
 def _is_alike(one: str, other: str) -> bool:

@@ -8,9 +8,9 @@
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
 5. A right part does not save an answer that contradicts it: another figure of the same kind (where a figure is asked for, or none
-   agrees), the opposite comparative ("younger" for "older"), the other side ("on the left"), two figures or names that have changed
-   places, another name after yes or no, another candidate before the right one where one is chosen, or beside it ("a lion, a tiger or
-   a bear", "a lion and a wolf").
+   agrees; but not one from which the right figure follows, as in "12 + 13 = 25"), the opposite ("younger" for "older"), the other
+   side ("on the left"), two figures or names that have changed places, another name after yes or no, another candidate before the
+   right one where one is chosen, or beside it ("a lion, a tiger or a bear", "a lion and a wolf"), another name in a list.
 
 It knows no facts and no synonyms beyond the accept forms, so it errs on the strict side.
 """
@@ -20,11 +20,18 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence, Set
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
+from math import isclose
 
-from evaluation.judge.answer_text import AnswerText
+from evaluation.judge.answer_text import AnswerText, Clause
 from evaluation.judge.plain_text import tokenise, tokenise_content
-from evaluation.judge.quantities import EQUIVALENT_TOLERANCE, Quantity, agrees_with_any, is_same_quantity
+from evaluation.judge.quantities import (
+    EQUIVALENT_TOLERANCE,
+    RELATIVE_TOLERANCE,
+    Quantity,
+    agrees_with_any,
+    is_same_quantity,
+)
 from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 
@@ -56,9 +63,16 @@ _HARMLESS_OR = re.compile(r"\bor (?:so|more|less|later|earlier|about|around|fewe
 _JOINT = re.compile(r"(,? ?\b(?:or|and)\b|, (?=\D))")
 _OPPOSITES = (
     "older younger, older newer, taller shorter, longer shorter, heavier lighter, bigger smaller, larger smaller, faster slower, "
-    "higher lower, more less, more fewer, hotter colder, warmer cooler, earlier later, before after, wider narrower"
+    "higher lower, more less, more fewer, hotter colder, warmer cooler, earlier later, before after, wider narrower, male female, "
+    "above below, inside outside, north south, east west, northern southern, eastern western"
 )
-_PAIRS = [pair for text in _OPPOSITES.split(", ") for pair in (text.split(), text.split()[::-1])]
+_SUPERLATIVES = (
+    "oldest youngest, oldest newest, tallest shortest, longest shortest, heaviest lightest, biggest smallest, largest smallest, "
+    "fastest slowest, highest lowest, most least, most fewest, hottest coldest, earliest latest, widest narrowest, first last"
+)
+_PAIRS = [pair for text in f"{_OPPOSITES}, {_SUPERLATIVES}".split(", ") for pair in (text.split(), text.split()[::-1])]
+_NO_PLACE = frozenset({"a", "an", "the", "and", "or"})
+_FACTORS = {"half": 0.5, "twice": 2, "double": 2, "thrice": 3, "triple": 3, "third": 1 / 3, "quarter": 0.25}
 
 
 _SAME_WORDS, _NOTHING_ANSWERS, _ITS_FIGURES = (
@@ -106,7 +120,8 @@ class _Case:
     """
 
     def __init__(self, item: JudgeItem) -> None:
-        self.query, self.truth, self.response = map(AnswerText, (item.query, item.ground_truth, item.response))
+        self.query, self.truth = AnswerText(item.query), AnswerText(item.ground_truth)
+        self.response = AnswerText(item.response, asked={*self.query.content, *self.truth.content})
         self.accept = [AnswerText(form) for form in item.accept if form.strip()]
         for form in self.accept:  # "29" of "29 euros" is no number of dollars
             form.quantities = [
@@ -139,8 +154,9 @@ class _Case:
         if polarity is None and any(_polarity(form) is None and self.has_form(form) for form in self.accept):
             polarity = expected
         elif polarity is None:
-            num_words, num_shared = len(set(self.query.content)), len({*self.query.content} & {*self.response.content})
-            if not num_shared or (2 * num_shared <= num_words and not _POINTING.match(self.response.plain)):
+            asked, truth, said = (set(text.content) for text in (self.query, self.truth, self.response))
+            repeats = any(2 * len(words & said) > len(words) for words in (asked, truth))
+            if not asked & said or not (repeats or _POINTING.match(self.response.plain)):
                 return Verdict(False, "neither yes nor no")
             polarity = not (self.response.denies_first or self.find_opposite(self.query.words))
         if polarity != expected:
@@ -238,9 +254,36 @@ class _Case:
                     and not any(
                         one.value == figure.value and (not one.unit) ^ (not figure.unit) for one in self.allowed
                     )
+                    and not self.is_operand(figure)
+                    and not self.is_remainder(figure, clause)
                 ):
                     return f"contradicting figure {figure.text}"
         return ""
+
+    def is_remainder(self, figure: Quantity, clause: Clause) -> bool:
+        """Return whether a figure follows the right one in a larger unit ("4 years and 11 months" for "4 years")."""
+        return any(
+            one.unit != figure.unit
+            and one.dimension == figure.dimension
+            and agrees_with_any(one, self.allowed)
+            and re.search(rf"{re.escape(one.text)},? (?:and )?{re.escape(figure.text)}", clause.text)
+            for one in clause.quantities
+        )
+
+    def is_operand(self, figure: Quantity) -> bool:
+        """Return whether a figure of the answer and another one, or a word such as "half", make the right one by one operation."""
+        references = [quantity for text in self.right for quantity in text.quantities]
+        right = [one.value for one in self.response.quantities if agrees_with_any(one, references)]
+        numbers = [one.value for one in self.response.quantities if one.value not in (*right, figure.value)]
+        numbers += [factor for word, factor in _FACTORS.items() if word in self.response.words]
+        for number in numbers:
+            large, small = max(figure.value, number), min(figure.value, number)
+            exact, rounded = (large + small, large - small, large * small), small and large / small
+            if any(isclose(value, result) for value in right for result in exact):
+                return True
+            if any(isclose(value, rounded, rel_tol=RELATIVE_TOLERANCE) for value in right):
+                return True
+        return False
 
     def find_other_candidate(self, key: Sequence[str]) -> str:
         """Return the reason if another candidate stands beside the right one, else "".
@@ -250,6 +293,7 @@ class _Case:
         agreeing = (q for q in self.response.quantities if agrees_with_any(q, self.allowed))
         figures = {token for quantity in agreeing for token in tokenise(quantity.text)}
         accepted = figures | self.query.words.union(*(text.words for text in self.accept or [self.truth]))
+        accepted |= self.truth.words if "or" in self.truth.words else set()
         names = _names(self.response)
         for text in self.response.stated:
             parts, after = _JOINT.split(_HARMLESS_OR.sub(" ", text)), ""
@@ -260,9 +304,15 @@ class _Case:
                 after = joint
                 for item, rest in ((_candidate_words(left, -1), right), (_candidate_words(right, 1), left)):
                     strange = set(item) - (accepted if joint == "or" else self.known_words)
-                    candidate = joint == "or" or self.asks_for_identity or self.is_list or strange & names
+                    is_name = not figures & set(key) and (self.asks_for_identity or strange & names)
+                    candidate = joint == "or" or self.is_list or is_name
                     if joint and strange and candidate and set(tokenise_content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
+            items = [set(tokenise_content(item)) for item in _LIST.split(text)] if self.is_list else []
+            if len([item for item in items if item and item <= self.known_words]) >= 2:
+                strangers = [item for item in items if item and item <= names - self.known_words]
+                if strangers:
+                    return f"another item: {' '.join(sorted(strangers[0]))}"
         return ""
 
     def find_other_choice(self) -> str:
@@ -278,8 +328,19 @@ class _Case:
         return f"names another first: {stated}" if first not in others and stated in others else ""
 
     def find_other_side(self) -> str:
-        """Return the reason if a thing is on the left in the answer and on the right in question and ground truth, or vice versa."""
-        known, stated = _find_sides(f"{self.query.plain} {self.truth.plain}"), _find_sides(self.response.plain)
+        """Return the reason if a thing is on the left in the answer and on the right in question and ground truth, or vice versa.
+
+        The answer's clause that has the ground truth's words may speak of no other side than question and ground truth.
+        """
+        is_offered = {"left", "right"} <= self.query.words
+        own = _find_sides(self.truth.plain if is_offered else f"{self.query.plain} {self.truth.plain}")
+        sides = set().union(*own.values())
+        for text in self.response.stated:
+            others = set().union(*_find_sides(text).values())
+            if sides and others and not sides & others and set(tokenise_content(text)) & set(self.truth.content):
+                return f"the other side: {', '.join(others)}"
+        known = _find_sides(f"{self.query.plain} {self.truth.plain}")
+        stated = _find_sides(". ".join(clause.text for clause in self.response.affirmed))
         moved = (
             word
             for word in stated
@@ -288,12 +349,20 @@ class _Case:
         return next((f"the other side: {word}" for word in moved), "")
 
     def find_exchange(self) -> str:
-        """Return the reason if two figures or two names of the ground truth have changed places in the answer, else ""."""
-        shared = self.truth.words & self.response.words
-        for values in (self.truth.figure_words, _names(self.truth)):
-            truth, stated = (
-                _words_before(values & shared, text.content, shared) for text in (self.truth, self.response)
-            )
+        """Return the reason if two figures or two names of the ground truth have changed places in the answer, else "".
+
+        They have where each follows the word that the other one follows in the ground truth. Stopwords count in an answer of known words
+        alone ("than" may follow an opposite otherwise), and a passive sentence says the same as its active one.
+        """
+        texts, shared = (self.truth, self.response), self.truth.words & self.response.words
+        if "by" in self.truth.words ^ self.response.words:
+            return ""
+        frames = [[text.content for text in texts]]
+        if not set(self.response.content) - self.known_words:
+            frames.append([[word for word in tokenise(text.plain) if word not in _NO_PLACE] for text in texts])
+        figures = {word for word in self.truth.figure_words if word[0].isdigit()}
+        for values, words in product((figures, self.truth.figure_words, _names(self.truth)), frames):
+            truth, stated = (_words_before(values & shared, each, shared) for each in words)
             for one, two in combinations(sorted(truth.keys() & stated.keys()), 2):
                 if truth[one] != truth[two] and (truth[one], truth[two]) == (stated[two], stated[one]):
                     return f"exchanged: {one} and {two}"

@@ -34,7 +34,51 @@ CAPITAL = (
     ("Gaborone",),
 )
 
+TOGETHER = ("What do both cost together?", "25 florins", ("25 florins", "25"))
+HALF = ("What do I pay?", "2.50 florins", ("2.50 florins", "2.5"))
+ENGINE = ("Which of these cars has its engine in the back?", "The Beetle on the left has it in the rear.", ("Beetle",))
+THICKER = ("Which coin is thicker, the left or the right one?", "The 1 euro coin on the right is.", ("the right one",))
+HEAD = ("Who is the head of it?", "Elon Musk is the CEO of SpaceX.", ("Elon Musk",))
+HEIGHT = ("How tall is the tower?", "It is 65 metres (213 ft) tall.", ("65 m", "213 ft"))
+AGE = ("How old was he?", "He was four.", ("four", "4 years"))
+KOALA = ("What was its name?", "The koala given water by the firefighter David Tree was called Sam.", ("Sam",))
+CREW = ("How many flew?", "Four flew: Anna, Boris, Carla and Dora.", ("four",))
+
 WITH_ACCEPT = [
+    # names and figures that a sum is of are no other candidates
+    (*TOGETHER, "The cello and the Vellmark bassoon together cost 25 florins for a week.", True),
+    (*TOGETHER, "14 + 11 = 25 florins.", True),
+    (*TOGETHER, "They cost 25 florins or 30 florins.", False),
+    (*TOGETHER, "14 + 12 = 25 florins.", False),
+    (*HALF, "You pay half of 5 florins, 2.50 florins.", True),
+    (*HALF, "You pay half of 6 florins, 2.50 florins.", False),
+    (*HALF, "You pay 5 florins. It was 2.50 florins.", False),
+    (*AGE, "He died aged 4 years and 11 months.", True),
+    (*AGE, "He died aged 4 years or 11 months.", False),
+    # a side that neither question nor ground truth speaks of
+    (*ENGINE, "The Beetle, the red car on the right, has its engine in the back.", False),
+    (*ENGINE, "The Beetle; the car on the right has it in the front.", True),
+    (*ENGINE, "The Beetle, unlike the car on the right.", True),
+    # what is denied of a thing is no answer
+    (*THICKER, "The right one is not thicker.", False),
+    (*THICKER, "The coin on the left is not thicker, the right one is.", True),
+    (*HEAD, "Elon Musk is not the CEO of SpaceX.", False),
+    (*HEAD, "Elon Musk, who is not its founder.", True),
+    (*HEIGHT, "The tower is not 65 metres (213 ft) tall.", False),
+    (*HEIGHT, "The tower is 65 metres (213 ft) tall, not 70 m (230 ft).", True),
+    # places
+    (*KOALA, "The koala given water by the firefighter Sam was called David Tree.", False),
+    (*KOALA, "Sam was the koala given water by the firefighter David Tree.", True),
+    ("What is it?", "Rembrandt painted the Night Watch.", ("Night Watch",), "The Night Watch by Rembrandt", True),
+    ("Who are they?", "Ann and Bob are on it.", ("Ann and Bob",), "They are Bob and Ann.", True),
+    ("How many?", "686 kcal: 654 kcal from nuts, 32 kcal from figs.", ("686",), "654 kcal: 686 kcal from nuts.", False),
+    # a list, and opposites
+    (*CREW, "Four flew: Anna, Boris, Carla and Dora.", True),
+    (*CREW, "Four flew: Anna, Boris, Carla and Emil.", False),
+    ("What is a female called?", "A female ferret is a jill.", ("jill",), "A male ferret is called a jill.", False),
+    ("What is a female called?", "A female ferret is a jill.", ("jill",), "The male is a hob, a female a jill.", True),
+    ("Which is the oldest?", "The Colosseum.", ("Colosseum",), "The Colosseum is the youngest.", False),
+    ("What is it for?", "It breathes waste or eggs.", ("it breathes",), "It breathes waste or eggs.", True),
     # a bare figure has the unit of the ground truth, or may lack it
     ("What does a ticket cost?", "It costs 14.50 EUR.", ("14.50",), "A ticket costs $14.50.", False),
     ("What does a ticket cost?", "It costs 14.50 EUR.", ("14.50",), "14.50", True),
@@ -259,6 +303,10 @@ WITHOUT_ACCEPT = [
     (*NATIVE, "No", False),
     (*FLY, "No, they can't.", True),
     (*FLY, "Yes, they can.", False),
+    (*FLY, "Penguins cannot fly.", True),
+    (*FLY, "This bird can't fly.", True),
+    (*FLY, "Penguins can fly.", False),
+    ("Who painted it?", "The Night Watch was painted by Rembrandt.", "Rembrandt painted the Night Watch.", True),
     ("What is it made of?", "It is made of wrought iron.", "Wrought iron.", True),
     ("What is it made of?", "It is made of wrought iron.", "It is made of stone.", False),
     ("What does it eat?", "Giant pandas eat bamboo almost exclusively.", "It eats bamboo almost exclusively.", True),

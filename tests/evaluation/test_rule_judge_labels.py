@@ -58,12 +58,12 @@ def verdicts() -> Counter[tuple[str, bool, bool, bool]]:
     [
         (SMALL, False, 91, 0, 0),
         (LARGE, False, 94, 0, 0),
-        (MADE, False, 93, 0, 1),
-        (DETAIL, False, 31, 0, 17),
+        (MADE, False, 93, 0, 0),
+        (DETAIL, False, 31, 0, 16),
         (SMALL, True, 63, 1, 1),
         (LARGE, True, 86, 1, 0),
-        (MADE, True, 94, 0, 5),
-        (DETAIL, True, 28, 0, 9),
+        (MADE, True, 94, 0, 4),
+        (DETAIL, True, 28, 0, 8),
     ],
 )
 def test_the_rule_agrees_with_the_labels(
@@ -87,4 +87,4 @@ def test_the_rule_agrees_with_nearly_all_labels_that_it_was_not_fitted_on(
         {key: count for key, count in verdicts.items() if key[1] and key[0] != DETAIL},
     )
     agreeing = sum(count for (*_, right, verdict), count in held_out.items() if right == verdict)
-    assert agreeing / held_out.total() >= 0.96
+    assert agreeing / held_out.total() >= 0.97
