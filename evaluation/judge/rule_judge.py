@@ -56,6 +56,7 @@ _IDENTITY_QUESTION = re.compile(
 )
 _WHICH_QUESTION = re.compile(r"(?:and )?(?:which|identify|who is|what (?:is|are) th(?:is|at|ese|ose))\b")
 _SIDE = re.compile(r"([a-z]+),? (?:on|at|to) the (left|right)\b|\bthe (left|right)(?:-hand)? (?!thing\b)([a-z]+)")
+_ONE_SIDE = re.compile(r"\bthe (left|right)\b")
 _POINTING = re.compile(r"\b(?:this|that|it|its|these|those|he|she|they|his|her|their)\b")
 _SUBJECT = re.compile(r"(?:the )?.+? (?:was|were|is|are|has|have|had|can) (.+)$")
 _LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
@@ -71,7 +72,7 @@ _SUPERLATIVES = (
     "fastest slowest, highest lowest, most least, most fewest, hottest coldest, earliest latest, widest narrowest, first last"
 )
 _PAIRS = [pair for text in f"{_OPPOSITES}, {_SUPERLATIVES}".split(", ") for pair in (text.split(), text.split()[::-1])]
-_NO_PLACE = frozenset({"a", "an", "the", "and", "or"})
+_NO_PLACE = frozenset({"a", "an", "the", "and", "or", "is", "are", "was", "were"})
 _FACTORS = {"half": 0.5, "twice": 2, "double": 2, "thrice": 3, "triple": 3, "third": 1 / 3, "quarter": 0.25}
 
 
@@ -332,19 +333,19 @@ class _Case:
 
         The answer's clause that has the ground truth's words may speak of no other side than question and ground truth.
         """
-        is_offered = {"left", "right"} <= self.query.words
-        own = _find_sides(self.truth.plain if is_offered else f"{self.query.plain} {self.truth.plain}")
-        sides = set().union(*own.values())
+        sides = self.truth.words.union(*(form.words for form in self.accept)) & {"left", "right"}
+        if not sides or "or" not in self.query.words:
+            sides |= self.query.words & {"left", "right"}
         for text in self.response.stated:
-            others = set().union(*_find_sides(text).values())
+            others = set(_ONE_SIDE.findall(text))
             if sides and others and not sides & others and set(tokenise_content(text)) & set(self.truth.content):
                 return f"the other side: {', '.join(others)}"
-        known = _find_sides(f"{self.query.plain} {self.truth.plain}")
-        stated = _find_sides(". ".join(clause.text for clause in self.response.affirmed))
+        known, stated = _find_sides(f"{self.query.plain} {self.truth.plain}"), _find_sides(self.response.plain)
+        affirmed = _find_sides(". ".join(clause.text for clause in self.response.affirmed))
         moved = (
             word
-            for word in stated
-            if len(known.get(word, ())) == len(stated[word]) == 1 and stated[word] != known[word]
+            for word in affirmed
+            if len(known.get(word, ())) == len(stated.get(word, ())) == 1 and stated[word] != known[word]
         )
         return next((f"the other side: {word}" for word in moved), "")
 
@@ -358,10 +359,10 @@ class _Case:
         if "by" in self.truth.words ^ self.response.words:
             return ""
         frames = [[text.content for text in texts]]
-        if not set(self.response.content) - self.known_words:
+        new_words = set(self.response.content) - self.known_words
+        if not new_words and self.truth.negated == self.response.negated and not self.find_opposite(self.truth.words):
             frames.append([[word for word in tokenise(text.plain) if word not in _NO_PLACE] for text in texts])
-        figures = {word for word in self.truth.figure_words if word[0].isdigit()}
-        for values, words in product((figures, self.truth.figure_words, _names(self.truth)), frames):
+        for values, words in product((self.truth.figure_words, _names(self.truth)), frames):
             truth, stated = (_words_before(values & shared, each, shared) for each in words)
             for one, two in combinations(sorted(truth.keys() & stated.keys()), 2):
                 if truth[one] != truth[two] and (truth[one], truth[two]) == (stated[two], stated[one]):

@@ -43,6 +43,7 @@ HEIGHT = ("How tall is the tower?", "It is 65 metres (213 ft) tall.", ("65 m", "
 AGE = ("How old was he?", "He was four.", ("four", "4 years"))
 KOALA = ("What was its name?", "The koala given water by the firefighter David Tree was called Sam.", ("Sam",))
 CREW = ("How many flew?", "Four flew: Anna, Boris, Carla and Dora.", ("four",))
+PLANETS = ("Which turns longer?", "Venus needs 243 days, Mercury 59 days.", ("Venus",))
 
 WITH_ACCEPT = [
     # names and figures that a sum is of are no other candidates
@@ -71,7 +72,8 @@ WITH_ACCEPT = [
     (*KOALA, "Sam was the koala given water by the firefighter David Tree.", True),
     ("What is it?", "Rembrandt painted the Night Watch.", ("Night Watch",), "The Night Watch by Rembrandt", True),
     ("Who are they?", "Ann and Bob are on it.", ("Ann and Bob",), "They are Bob and Ann.", True),
-    ("How many?", "686 kcal: 654 kcal from nuts, 32 kcal from figs.", ("686",), "654 kcal: 686 kcal from nuts.", False),
+    (*PLANETS, "Mercury needs 59 days, Venus 243 days.", True),
+    (*PLANETS, "Venus needs 59 days, Mercury 243 days.", False),
     # a list, and opposites
     (*CREW, "Four flew: Anna, Boris, Carla and Dora.", True),
     (*CREW, "Four flew: Anna, Boris, Carla and Emil.", False),
