@@ -1,4 +1,4 @@
-"""Parses quantities, ranges and dates in short answers, and computes with them."""
+"""Parses quantities and ranges in short answers, in units by pint, and computes with them."""
 
 from __future__ import annotations
 
@@ -7,101 +7,53 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal, get_args
 
 import pint
 
-from agents.english.dates import Day, Span, is_date, move, parse_day
-from agents.english.number_forms import SCORE, replace_number_words, rewrite_numbers
+from agents.english.dates import NO_UNIT, Day, Span, is_date, move, parse_day
+from agents.english.number_forms import replace_number_words
 from agents.english.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
 
-_NUMBER = r"\d{1,3}(?:[,\u202f ]\d{3})+(?:\.\d+)?|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?|\.\d+"
-_MONEY = r"[$€£¥]"
-_MINUS = r"(?:[-–−](?=[\d.$€£¥])|minus\s)"
 _SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALE = rf"(?:{'|'.join(_SCALES)})\b"
-_IN_A_NAME = r"(?<![A-Za-z\d])(?<!\d[.,])(?<![A-Za-z\d][-–−])"  # the figures of "A380" and "B-52" count nothing
-_UNIT = (
-    r"(?:(?:square|cubic|sq\.?|cu\.?)\s[A-Za-z]+|(?:metric|long|short)\s(?:tons?|tonnes?)\b|nautical\smiles?\b|light[\s-]years?\b"
-    r"|(?:fluid|troy)\sounces?\b|fl\.?\s?oz\b|degrees?\s(?:celsius|fahrenheit|[CF]\b)|[A-Za-z°%/²³¢]+)"
-    r"(?:\s(?:per|an?)\s(?:(?:square|cubic)\s)?[A-Za-z]+)?"
-)
-_TO = r"(?:\s?(?:-|–|—|to|and)\s?|-to-)"
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?|\.\d+"
+_MINUS = r"(?:[-−](?=[\d.$€£])|minus\s)"
+_UNIT = r"[A-Za-z°%µ²³/]+"
 _QUANTITY = re.compile(
-    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>{_MONEY}\s?)?{_IN_A_NAME}(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
-    rf"(?:{_TO}(?P<high_minus>{_MINUS})?(?:{_MONEY}\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
-    rf"(?:(?:\+?\s?|-)(?P<unit>{SCORE}|{_UNIT}))?",
-    re.IGNORECASE,
-)
-_REPEATED_UNIT = re.compile(  # "kg" after 25 in "25 kg to 36 kg"
-    rf"(?P<low>\d(?:\s?{SCALE})?+)[\s-]?(?P<unit>{_UNIT})"
-    rf"(?={_TO}{_MINUS}?(?:{_NUMBER})(?:\s?{SCALE})?[\s-]?(?P=unit)(?:e?s)?(?!\w))",
+    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>[$€£]\s?)?(?<![A-Za-z\d])(?<![A-Za-z]-)(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
+    rf"(?:(?:-to-|\s?(?:-|–|—|to|and)\s?)(?P<high_minus>{_MINUS})?(?:[$€£]\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
+    rf"(?:(?:\+?\s?|-)(?P<unit>{_UNIT}(?:\s{_UNIT}){{0,3}}))?",
     re.IGNORECASE,
 )
 _UNREAD = re.compile(  # part of a number that says more than its figures
-    r"\)?\s?(?:[×⁄^]|(?:\d{1,2}\s?)?[/x*]\s?\d|(?:[a-z]+\s)?and\s(?:an?|one|two|three)\s(?:half|thirds?|quarters?)\b"
-    rf"|(?!{SCALE})[a-z°]+(?:\s\d+\s[a-z]+)?\s?(?:to|–|—)\s?\d)",  # "500 g to 1 kg"
+    r"\s?(?:[×⁄^/*±½¼¾'’\"′″]|e\d|\d|(?:st|nd|rd|th)\b|x\s?\d|(?:[a-z]+\s)?and\sa\b|[a-z°]{1,20}(?:\s[a-z°]{1,20})?\s?(?:to|–|—)\s?[-−]?\d|"
+    r"(?P<unit>[a-z]+)\sand\s[\d,.]+\s(?P=unit)\b)",
     re.IGNORECASE,
 )
-_REST = re.compile(  # "4 in" of "6 ft 4 in"
-    r"(?:\.?,?[\s-](?:and\s)?)?(?P<number>\d+(?:\.\d+)?)[\s-]?(?P<unit>[A-Za-z]+)"
-)
-_PINT_UNITS = tuple(
-    (re.compile(words, re.IGNORECASE), unit)
-    for words, unit in (
-        (r"\bmetric ton(?:s|nes?)?\b", "tonne"),
-        (r"\b(long|short) tons?\b", r"\1_ton"),
-        (r"\bnautical miles?\b", "nautical_mile"),
-        (r"\blight[ -]years?\b", "light_year"),
-        (r"\b(fluid|troy) ounces?\b", r"\1_ounce"),
-        (r"\bfl\.? ?oz\b", "fluid_ounce"),
-        (r"\bdegrees? c(?:elsius)?\b", "degC"),
-        (r"\bdegrees? f(?:ahrenheit)?\b", "degF"),
-        (r"\bsq\.? ", "square "),
-        (r"\bcu\.? ", "cubic "),
-        (r"\bmpg\b", "miles per gallon"),
-        (r"\bkmh\b", "km/h"),
-        (r"\bbhp\b", "hp"),
-        (r"\bkarats?\b", "carat"),
-        (r"\bkilos?\b", "kg"),
-        (r"\bcalories?\b", "kcal"),  # as a label means them
-        (r"\b(?:dpi|dots per inch)\b", "ppi"),  # "dpi" are dry pints to pint
-        (r"(?-i:\bML\b)", "ml"),  # on a label, where pint reads megalitres
-        (r" an? ", " per "),  # "kilometres an hour"
-    )
-)
-_NO_UNITS = frozenset(
-    "to and or in at by from of on is are was were with for as if when than each about total altogether after before since during but "
-    "per out".split()
-)
-_INCHES = re.compile(r"\s?(?:[.,;()]|$|(?:tall|long|wide|high|deep|thick|across|in diameter)\b)", re.IGNORECASE)
-_NOUNS = re.compile(  # Pint takes these for units (a "unit" is a micronit). Hands and bars stay units, of horses and of pressure.
-    r"\b(?:(?:act|bag|barn|candle|cat|chain|circle|count|dot|fin|gill|grade|hat|link|mat|molecule|perch|pin|point|pole|pond|rat|rod|section"
-    r"|shot|slug|toe|turn|unit)s?|per bar)\b",
-    re.IGNORECASE,
-)
-_RATE = re.compile(r"\s(?:per|an?)\s(?P<base>.+)", re.IGNORECASE)
-_COUNTRY = re.compile(r"\b(?:U\.?\s?S\.?|American|Canadian|Australian)\s+(?=dollars?\b|cents?\b)", re.IGNORECASE)
-_CENTS = {
-    **dict.fromkeys(("cent", "cents", "¢"), ""),  # of any currency
-    **dict.fromkeys(("eurocent", "eurocents"), "€"),
-    **dict.fromkeys(("p", "penny", "pence"), "£"),
+_REST = re.compile(r"\.?[\s-](?:and\s)?(?P<number>\d+(?:\.\d+)?)[\s-]?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
+_NOTHING = re.compile(rf"in\b(?!\W*$)|(?!in\b){NO_UNIT}", re.IGNORECASE)  # at the end "in" is inches
+_ONE_UNIT = re.compile(r"\S+$|(?:square|cubic|sq)\s|.*\sper\s", re.IGNORECASE)
+_COUNTRY = re.compile(r"\b(?:U\.?S\.?|Canadian)\s+(?=dollars?\b|gal)", re.IGNORECASE)
+_CURRENCIES = ("dollar = [dollar] = USD", "cent = dollar / 100", "euro = [euro] = EUR", "sterling = [sterling]")
+_MONEY = {"$": "dollar", "€": "euro", "£": "sterling"}  # as pint is told of them
+_MEANT = {  # otherwise than pint takes them
+    **{"kilo": "kg", "kilos": "kg", "calorie": "kcal", "calories": "kcal", "ml": "ml", "fl": "fluid_ounce"},
+    **{"degrees celsius": "degC", "degrees c": "degC", "degrees fahrenheit": "degF", "degrees f": "degF"},
 }
-_WHOLE_MONEY = {
-    **dict.fromkeys(("dollar", "dollars", "usd", "cad"), "$"),
-    **dict.fromkeys(("euro", "euros", "eur"), "€"),
-}
-_TON = re.compile(r"tons?\b", re.IGNORECASE)  # metric, long or short
-_POUNDS = frozenset(("pound", "pounds"))  # money beside "£", else a weight
-_SPAN = re.compile(r"(?P<span>day|week|month|year)s?\b", re.IGNORECASE)
-_ABOUT = re.compile(r"\b(?:about|around|approximately|roughly|average|circa|usually)\b|~", re.IGNORECASE)
 _YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    **dict.fromkeys(("before", "less than"), operator.lt),
+    **dict.fromkeys(("after", "more than"), operator.gt),
+    **dict.fromkeys(("since", "at least"), operator.ge),
+    **dict.fromkeys(("until", "at most"), operator.le),
+}
 
 
 class ComputationError(ValueError):
@@ -110,27 +62,21 @@ class ComputationError(ValueError):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number with its unit as pint knows it, or with a word that is no unit ("eggs"); ``money``: its sign."""
+    """A number with its unit as pint knows it, with a word that is no unit ("eggs"), or with a sign of money."""
 
     value: float
     unit: str = ""
-    money: str = ""
-    exact: bool = field(
-        default=False, compare=False
-    )  # whether its digits are meant: of a sum, not of a ratio or a converted unit
+    exact: bool = field(default=False, compare=False)  # whether all digits are meant: of a sum, not of a ratio
 
     def __str__(self) -> str:
         """Format the quantity as an answer shows it."""
-        number = f"{self.value:,.2f}" if self.money else _format_number(self.value, self.exact)
-        return f"{self.money}{number}{f' {self.unit}' if self.unit else ''}"
+        if self.unit in _MONEY:
+            return f"{self.unit}{self.value:,.2f}"
+        return f"{_format_number(self.value, self.exact)} {self.unit}".rstrip()
 
 
 def _format_number(value: float, exact: bool) -> str:
-    """Format a number without an exponent.
-
-    Returns:
-        All digits if they are meant and at most ten, else four significant ones, or those before the point if they are more.
-    """
+    """Format a number without an exponent: all digits if they are meant and at most ten, else four, or those before the point."""
     digits = f"{value:.10g}"
     if not exact or not math.isclose(float(digits), value, rel_tol=1e-13):
         digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e15 else f"{value:.10g}"
@@ -139,7 +85,23 @@ def _format_number(value: float, exact: bool) -> str:
 
 @lru_cache(maxsize=1)
 def _units() -> pint.UnitRegistry[float]:
-    return pint.UnitRegistry()
+    registry: pint.UnitRegistry[float] = pint.UnitRegistry()
+    for definition in _CURRENCIES:
+        registry.define(definition)
+    return registry
+
+
+@lru_cache(maxsize=256)
+def _find_unit(words: str) -> pint.Unit | None:
+    """Return the unit that pint knows by these words; None for other words ("eggs", "points")."""
+    name = _MEANT.get(words.lower()) or _MONEY.get(words, words)
+    names = (name, name.lower()) if _ONE_UNIT.match(name) else ()  # blanks are products to pint: "m in" is none
+    for each in (*names, name.replace(" ", "_")):
+        try:
+            return _units().Unit(each)
+        except Exception:  # noqa: BLE001 - pint raises errors of a dozen kinds on words that are no units: "eggs", "fruits per"
+            continue
+    return None
 
 
 def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
@@ -152,21 +114,20 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
     Raises:
         ComputationError: The answer contains no number, or one that is written in a way that is not read.
     """
-    plain = rewrite_numbers(replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " "))))
-    plain = _REPEATED_UNIT.sub(r"\g<low>", plain)
+    plain = replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " ")))
     match = _QUANTITY.search(plain)
     if match is None:
         raise ComputationError(f"no number in {text!r}")
-    if any(_UNREAD.match(plain, match.end(end)) for end in ("low", "high") if match[end]):
+    if any(_UNREAD.match(plain, match.end(end)) for end in ("low", "scale", "high", "high_scale") if match[end]):
         raise ComputationError(f"a number that is not read in {text!r}")
     low, high = _parse_ends(match)
     value = {"low": min(low, high), "high": max(low, high), "middle": (low + high) / 2}[bound]
-    unit = (match["unit"] or "").strip()
-    if unit.lower() in _NO_UNITS and not (unit == "in" and _INCHES.match(plain, match.end())):
-        unit = ""
-    quantity = Quantity(value, unit, (match["sign"] or "").strip())
-    rest = _REST.match(plain, match.end()) if unit and low == high else None
-    return quantity if rest is None else _add_rest(quantity, rest["number"], rest["unit"])
+    is_noun = match["unit"] and not _NOTHING.match(plain, match.start("unit"))
+    unit = (match["sign"] or "").strip() or (_choose_unit(match["unit"]) if is_noun else "")
+    rest = _REST.match(plain, match.start("unit") + len(unit)) if unit and low == high else None
+    if rest is not None and _find_unit(unit) is not None and _find_unit(rest["unit"]) is not None:
+        value += _convert(Quantity(float(rest["number"]), rest["unit"]), Quantity(value, unit))
+    return Quantity(value, unit)
 
 
 def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
@@ -174,26 +135,21 @@ def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
     low = _number(match["low"])
     scale, high_scale = (_SCALES.get((match[name] or "").lower(), 1.0) for name in ("scale", "high_scale"))
     high = _number(match["high"]) if match["high"] else low
-    shared = match["high"] and not match["scale"] and low < high
-    low *= (high_scale if shared else scale) * (-1 if match["minus"] else 1)
-    return low, high * high_scale * (-1 if match["high_minus"] else 1) if match["high"] else low
-
-
-def _add_rest(first: Quantity, number: str, unit: str) -> Quantity:
-    """Add the second part of a quantity in two units ("6 ft 4 in": 76 in), if so many of its unit make one of the first."""
-    one, other = Quantity(1, first.unit), Quantity(1, unit)
-    if not all(_is_money(each) or _is_unit(each.unit) for each in (one, other)):
-        return first
-    try:
-        parts = _convert(one, other)
-    except ComputationError:
-        return first
-    whole = first.value.is_integer() and math.isclose(parts, round(parts))
-    return Quantity(first.value * round(parts) + float(number), unit) if whole and float(number) < parts else first
+    scale = high_scale if match["high"] and not match["scale"] and low < high else scale
+    low, high = low * scale, high * (high_scale if match["high"] else scale)
+    is_negative = match["high_minus"] if match["high"] else match["minus"]
+    return -low if match["minus"] else low, -high if is_negative else high
 
 
 def _number(text: str) -> float:
-    return float(re.sub(r"[,\u202f ]", "", DECIMAL_COMMA.sub(".", text)))
+    return float(DECIMAL_COMMA.sub(".", text).replace(",", ""))
+
+
+def _choose_unit(words: str) -> str:
+    """Return as many words as pint knows as one unit, else the first of them, which may be a noun ("eggs")."""
+    parts = words.split()
+    names = (" ".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((name for name in names if _find_unit(name) is not None), parts[0])
 
 
 def calculate(printed: str) -> Quantity:
@@ -227,25 +183,11 @@ def _evaluate(node: ast.expr) -> float:
     raise SyntaxError("neither a number nor one of + - * /")
 
 
-def parse_duration(text: str) -> tuple[float, float, Span]:
-    """Parse a duration in words ("28 to 35 days") into its least and greatest length, and its unit.
-
-    Raises:
-        ComputationError: The text is no duration.
-    """
-    low, high = parse_quantity(text, "low"), parse_quantity(text, "high")
-    match = _SPAN.fullmatch(low.unit)
-    if match is None:
-        raise ComputationError(f"no time in days, weeks, months or years: {text!r}")
-    span: Span = match["span"].lower()  # type: ignore[assignment]
-    return low.value, high.value, span
-
-
-def compute_dates(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day, bool] | None:
+def compute_dates(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day] | None:
     """Add durations to a date, or subtract them from it.
 
     Returns:
-        The first and the last possible date, and whether a fact says "about"; None unless the facts are one date and durations.
+        The first and the last possible date; None unless the facts are one date and durations.
 
     Raises:
         ComputationError: The date does not give the day, month or year that it is moved by.
@@ -255,80 +197,54 @@ def compute_dates(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day,
     if operation not in ("sum", "difference") or len(dates) != 1 or not durations:
         return None
     try:
-        spans = [parse_duration(fact) for fact in durations]
+        lengths = [(parse_quantity(fact, "low"), parse_quantity(fact, "high")) for fact in durations]
     except ComputationError:
+        return None
+    spans: list[Any] = [low.unit.lower().removesuffix("s") for low, _ in lengths]
+    if not {*spans} <= {*get_args(Span)}:
         return None
     sign = 1 if operation == "sum" else -1
     try:
         ends = [parse_day(dates[0])] * 2
-        for low, high, span in spans:
-            ends = [move(end, sign * count, span) for end, count in zip(ends, (low, high), strict=True)]
+        for pair, span in zip(lengths, spans, strict=True):
+            ends = [move(end, sign * length.value, span) for end, length in zip(ends, pair, strict=True)]
     except ValueError as error:
         raise ComputationError(str(error)) from error
-    first, last = ends if sign == 1 else ends[::-1]
-    return first, last, any(map(_ABOUT.search, facts))
+    return min(ends), max(ends)
 
 
 def select_facts(condition: Condition, facts: Sequence[str]) -> list[int]:
     """Return the indices of the facts that fulfil a condition.
 
     Raises:
-        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind or scale.
+        ComputationError: A fact does not tell, because it contains no date, number, yes or no, or one of another kind.
     """
-    holds = {
-        "before": _meets_date,
-        "after": _meets_date,
-        "since": _meets_date,
-        "until": _meets_date,
-        "is": _meets_words,
-    }
-    test = holds.get(condition.test, _meets_number)
-    if test is _meets_number:
-        _parse_facts(facts)
+    is_time = condition.test in ("before", "after", "since", "until")
+    test = _meets_words if condition.test == "is" else _meets_date if is_time else _meets_number
     return [place for place, fact in enumerate(facts) if test(condition, fact)]
 
 
 def _meets_date(condition: Condition, fact: str) -> bool:
-    fine, coarse = _parse_date(condition.limit), _parse_date(fact)
-    num_parts = min(_count_parts(fine), _count_parts(coarse))
-    limit, value = (_parts(fine)[:num_parts], _parts(coarse)[:num_parts])
-    if limit == value and _count_parts(coarse) < _count_parts(fine):
+    limit, value = _parse_date(condition.limit), _parse_date(fact)
+    if value == limit[: len(value)] and len(value) < len(limit):
         raise ComputationError(f"{fact!r} does not say whether it is {condition}")
-    return {"before": value < limit, "after": value > limit, "since": value >= limit, "until": value <= limit}[
-        condition.test
-    ]
+    return _ORDERS[condition.test](value[: len(limit)], limit[: len(value)])
 
 
-def _parse_date(text: str) -> Day:
+def _parse_date(text: str) -> tuple[int, ...]:
+    """Return the year, month and day that a date gives, without those that it does not."""
     try:
         day = parse_day(text)
     except ValueError as error:
         raise ComputationError(str(error)) from error
     if not day.year:
         raise ComputationError(f"no year in {text!r}")
-    return day
-
-
-def _parts(day: Day) -> tuple[int, int, int]:
-    return day.year, day.month, day.day
-
-
-def _count_parts(day: Day) -> int:
-    """Count how many of year, month and day a date gives."""
-    return {"year": 1, "month": 2, "day": 3}[day.span]
+    return (day.year, day.month, day.day)[: {"year": 1, "month": 2}.get(day.span, 3)]
 
 
 def _meets_number(condition: Condition, fact: str) -> bool:
-    one, limit = parse_quantity(fact), parse_quantity(condition.limit)
-    if not _is_bare(limit):  # "more than 8" counts on the scale of the fact
-        one, limit = _parse_facts((fact, condition.limit))
-    value = _convert(one, limit)
-    return {
-        "more than": value > limit.value,
-        "less than": value < limit.value,
-        "at least": value >= limit.value,
-        "at most": value <= limit.value,
-    }[condition.test]
+    limit = parse_quantity(condition.limit)
+    return _ORDERS[condition.test](_convert(parse_quantity(fact), limit), limit.value)
 
 
 def _meets_words(condition: Condition, fact: str) -> bool:
@@ -341,68 +257,23 @@ def _meets_words(condition: Condition, fact: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(limit)}(?!\w)", fact.casefold()) is not None
 
 
-def _parse_facts(facts: Sequence[str], bound: Bound = "middle") -> list[Quantity]:
-    """Parse the quantities of facts that are computed with together; "pounds" beside "£" are money.
-
-    Raises:
-        ComputationError: A fact contains no number, or some facts are scores and not all are on one scale.
-    """
-    quantities = [parse_quantity(fact, bound) for fact in facts]
-    scales = {each.unit.lower() if re.fullmatch(SCORE, each.unit, re.IGNORECASE) else "" for each in quantities}
-    if len(scales) > 1:
-        raise ComputationError(f"{' and '.join(map(str, quantities))} are not on one scale")
-    if any(_is_money(each) and _get_currency(each) == "£" for each in quantities):
-        return [replace(each, unit="", money="£") if each.unit.lower() in _POUNDS else each for each in quantities]
-    return quantities
-
-
 def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
-    """Compute the sum, difference, product or ratio of quantities, in the unit of the first one.
+    """Compute the sum, difference, product or ratio of quantities, in the unit of the first one that has a unit.
 
     Raises:
         ComputationError: A fact contains no number, the units do not match, or the divisor is zero.
     """
-    quantities = _parse_facts(facts, bound)
-    first = quantities[0]
-    money = next((each.money for each in quantities if each.money), "")
-    if operation in ("sum", "difference"):
-        base = next((each for each in quantities if each.money or each.unit.lower() in _WHOLE_MONEY), first)
-        base = base if all(map(_is_money, quantities)) else first  # dollars where some are cents
-        values = [_convert(each, base) for each in quantities]
-        exact = values == [each.value for each in quantities]
-        total = math.fsum(values) if operation == "sum" else abs(values[0] - math.fsum(values[1:]))
-        return Quantity(total, base.unit, money, exact)
-    values = [each.value for each in quantities]
+    quantities = [parse_quantity(fact, bound) for fact in facts]
+    base = next((each for each in quantities if each.unit), quantities[0])
     if operation == "product":
-        unit = next((each.unit for each in quantities if each.unit), "")
-        return Quantity(math.prod(values), unit, money, exact=True)
-    divisor = _convert(quantities[1], first)
-    if len(values) != 2 or divisor == 0:
-        raise ComputationError("a ratio is of two numbers, the second not 0")
-    return Quantity(first.value / divisor)
-
-
-def convert(one: Quantity, unit_words: str) -> Quantity:
-    """Convert a quantity to the unit that a text begins with ("feet taller"); return it as it is if that is none of its kind.
-
-    Degrees stay as they are: a difference in temperature is not converted like a temperature. So do tons, which are of several weights.
-    """
-    try:
-        other = parse_quantity(f"1 {unit_words}")
-        if _is_same_unit(one, other) or _convert(replace(one, value=0), other) != 0:
-            return one
-        sign = _WHOLE_MONEY.get(other.unit.lower(), "")
-        return Quantity(_convert(one, other), "" if sign else other.unit, sign)
-    except ComputationError:
-        return one
-
-
-def _is_same_unit(one: Quantity, other: Quantity) -> bool:
-    """Return whether two quantities need no conversion, or get none because one of them has no unit or may be of several."""
-    if _is_money(one) and _is_money(other):
-        return _worth(one) == _worth(other)
-    is_unclear = any(not each.unit or _TON.match(each.unit) for each in (one, other))
-    return is_unclear or _find_unit(one.unit) == _find_unit(other.unit)
+        return Quantity(math.prod(each.value for each in quantities), base.unit, exact=True)
+    values = [_convert(each, base) for each in quantities]
+    if operation == "ratio":
+        if len(values) != 2 or values[1] == 0:
+            raise ComputationError("a ratio is of two numbers, the second not 0")
+        return Quantity(values[0] / values[1])
+    total = math.fsum(values) if operation == "sum" else abs(values[0] - math.fsum(values[1:]))
+    return Quantity(total, base.unit, exact=values == [each.value for each in quantities])
 
 
 def _convert(one: Quantity, other: Quantity) -> float:
@@ -413,68 +284,16 @@ def _convert(one: Quantity, other: Quantity) -> float:
     Raises:
         ComputationError: The units are of different kinds, or one of them is known and the other is none ("443 m", "103 stories").
     """
-    error = ComputationError(f"{one} and {other} are not of one kind")
-    (one, rate), (other, other_rate) = _split_rate(one), _split_rate(other)
-    if rate and other_rate and rate != other_rate and any(map(_is_unit, (rate, other_rate))):  # a day and a week
-        raise error
-    if _is_money(one) and _is_money(other):  # 25 cents and $0.25
-        if len({_get_currency(one), _get_currency(other)} - {""}) > 1:
-            raise ComputationError(f"{one} and {other} are not of one currency")
-        return one.value * _worth(one) / _worth(other)
-    if _is_bare(one) or _is_bare(other) or (one.unit, one.money) == (other.unit, other.money):
-        return one.value
-    if _is_money(one) or _is_money(other):
-        raise error
     unit, other_unit = _find_unit(one.unit), _find_unit(other.unit)
-    if unit is None and other_unit is None:
+    if not one.unit or not other.unit or (unit is None and other_unit is None):
         return one.value
+    error = ComputationError(f"{one} and {other} are not of one kind")
     if unit is None or other_unit is None:
         raise error
     try:
         return float(_units().Quantity(one.value, unit).to(other_unit).magnitude)
     except Exception as cause:  # pint raises errors of a dozen kinds, of which an AssertionError is one
         raise error from cause
-
-
-def _split_rate(one: Quantity) -> tuple[Quantity, str]:
-    """Split "39 g per can" into 39 g and "can"; a rate that is a unit ("km per hour") stays whole."""
-    match = None if _is_unit(one.unit) else _RATE.search(one.unit)
-    return (one, "") if match is None else (replace(one, unit=one.unit[: match.start()]), match["base"].lower())
-
-
-@lru_cache(maxsize=256)
-def _find_unit(words: str) -> pint.Unit | None:
-    """Return the unit that pint knows by these words; None for other words ("eggs", "points")."""
-    for pattern, name in _PINT_UNITS:
-        words = pattern.sub(name, words)
-    if _NOUNS.search(words):
-        return None
-    for name in (words, words.lower()):
-        try:
-            return _units().Unit(name)
-        except Exception:  # noqa: BLE001 - pint raises errors of a dozen kinds on words that are no units: "eggs", "fruits per"
-            continue
-    return None
-
-
-def _is_unit(words: str) -> bool:
-    return _find_unit(words) is not None
-
-
-def _is_bare(one: Quantity) -> bool:
-    return not one.unit and not one.money
-
-
-def _is_money(one: Quantity) -> bool:
-    return bool(one.money) or one.unit.lower() in _CENTS | _WHOLE_MONEY
-
-
-def _get_currency(one: Quantity) -> str:
-    return one.money or (_CENTS | _WHOLE_MONEY)[one.unit.lower()]
-
-
-def _worth(one: Quantity) -> float:
-    return 0.01 if one.unit.lower() in _CENTS else 1.0
 
 
 def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
@@ -486,14 +305,11 @@ def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:
     """
     keys: list[tuple[float, ...]]
     if operation in ("earlier", "later"):
-        days = [_parse_date(fact) for fact in facts]
-        keys = [_parts(day)[: _count_parts(day)] for day in days]
+        keys = [_parse_date(fact) for fact in facts]
     else:
-        quantities = _parse_facts(facts)
+        quantities = [parse_quantity(fact) for fact in facts]
         keys = [(_convert(each, quantities[0]),) for each in quantities]
     best, *rest = sorted(range(len(facts)), key=lambda place: keys[place], reverse=operation in ("larger", "later"))
-    if any(
-        all(map(operator.eq, keys[best], keys[place])) for place in rest
-    ):  # 1939 may be before 3 September 1939 or after it
+    if any(all(map(operator.eq, keys[best], keys[place])) for place in rest):  # 1939 may be after 3 September 1939
         raise ComputationError("they are alike")
     return [best, *rest]

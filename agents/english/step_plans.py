@@ -14,7 +14,7 @@ from typing import Literal, get_args
 from text_to_num import alpha2digit
 
 from agents.english.dates import DATE, parse_day
-from agents.english.question_kinds import asks_yes_or_no, parse_named_number
+from agents.english.question_kinds import asks_yes_or_no
 from agents.texts.text import FIGURE
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
@@ -36,15 +36,15 @@ _NUMBER = r"[$€£]?\d+(?:[.,]\d+)*"
 _OPERAND = re.compile(rf"\[\d\]|{DATE}|\d+(?:\.\d+)?\s(?:day|week|month|year)s?\b|{_NUMBER}", re.IGNORECASE)
 _COUNTED = re.compile(r"(?P<facts>(?:\[\d\][\s,;]*(?:and\s+)?)+)(?P<condition>\S.*)")
 _TESTS: dict[Test, str] = {
-    "before": "before|earlier than|prior to",
-    "after": "after|later than",
-    "since": "since|from",
+    "before": "before",
+    "after": "after",
+    "since": "since",
     "until": "until|by",
-    "at least": "at least|no less than|not less than|>=|≥",
-    "at most": "at most|no more than|not more than|up to|<=|≤",
-    "more than": "more than|over|above|greater than|exceeding|>",
+    "at least": "at least|>=",
+    "at most": "at most|up to|<=",
+    "more than": "more than|over|above|>",
     "less than": "less than|fewer than|under|below|<",
-    "is": "is|are|equal to|==?",
+    "is": "is|are|==?",
 }
 _CONDITIONS = {
     test: re.compile(rf"(?:(?:is|are|was|were)\s+)?(?:{words})(?:\s+|(?<=\W))(?P<limit>\S.*)", re.IGNORECASE)
@@ -54,56 +54,29 @@ _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
-_PROPER = re.compile(  # "Xbox", "iPhone", "PS2", "BMW i3"; not "GB", "mAh" or "VAT"
-    r"(?<=[a-z,] )(?!(?:[kMGTmh]?(?:Wh|Ah|Hz|Pa)|[kMGT]bps|[KMGT]iB|[KM][gml]|Nm|CO2)\b)[a-z]?[A-Z]+(?:[a-z\d]| [a-z]?\d)"
-)
-_COUNT_WORDS = tuple(
-    (re.compile(rf"\b(?:{words})\b", re.IGNORECASE), figure)
-    for words, figure in (
-        ("two|half|twice|double|doubled|both|pair", "2"),
-        ("three|thrice", "3"),
-        ("four|quarter", "4"),
-        ("five", "5"),
-        ("six", "6"),
-        ("dozen", "12"),
-        ("per ?cent|percentage", "100"),
-    )
-)
+_PROPER = re.compile(r"(?<=[a-z,] )[a-z]?[A-Z]+[a-z\d]")  # the beginning of a name within a question
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(
     r"\W*(?:(?:on|in|of|at|for|from|with|by|to) )?(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b",
     re.IGNORECASE,
 )
-_ASKS_NUMBER = re.compile(r"\W*(?:and |so |then )?(?:by )?how (?:much|many)\b", re.IGNORECASE)
-HOW_MANY_OF = r"\W*(?:and |so |then )?how many of (?:these|those|them|the)\b"
+_ASKS_NUMBER = re.compile(r"\W*(?:by )?how (?:much|many)\b", re.IGNORECASE)
 _COMPARISONS: dict[Operation, re.Pattern[str]] = {
-    "earlier": re.compile(r"\b(?:first|earlier|earliest|older|oldest)\b", re.IGNORECASE),
-    "later": re.compile(r"\b(?:last|later|latest|newer|newest|younger|youngest)\b", re.IGNORECASE),
+    "earlier": re.compile(r"\b(?:first|earli(?:er|est)|old(?:er|est))\b", re.IGNORECASE),
+    "later": re.compile(r"\b(?:last|lat(?:er|est)|newe(?:r|st)|younge(?:r|st))\b", re.IGNORECASE),
     "larger": re.compile(
-        r"\b(?:heavier|heaviest|larger|largest|bigger|biggest|taller|tallest|longer|longest|higher|highest|faster|fastest|wider|widest|"
-        r"deeper|deepest|stronger|strongest|more|most|greater|greatest)\b",
-        re.IGNORECASE,
+        r"\b(?:(?:heavi|larg|bigg|tall|long|high|fast|wid|deep|strong|great)e(?:r|st)|more|most)\b", re.IGNORECASE
     ),
     "smaller": re.compile(
-        r"\b(?:lighter|lightest|smaller|smallest|shorter|shortest|lower|lowest|slower|slowest|narrower|weaker|weakest|less|least|fewer|fewest|cheaper|"
-        r"cheapest)\b",
-        re.IGNORECASE,
+        r"\b(?:(?:light|small|short|low|slow|narrow|weak|few|cheap)e(?:r|st)|less|least)\b", re.IGNORECASE
     ),
 }
 _POINTS = re.compile(r"\b(?:this|these|those|the photo|the picture|the image|left|right|middle)\b", re.IGNORECASE)
 _COMBINES = re.compile(
-    r"\b(?:together|combined|in total|altogether|twice|thrice|(?:half|double|triple) (?:as|the|of)|times (?:as|the|more|less|[a-z]+er))\b",
-    re.IGNORECASE,
+    r"\b(?:together|in total|altogether|twice|half|times|(?:than|at least|at most) (?:an? )?[\w$€£]*\d)", re.IGNORECASE
 )
-_LIMIT = re.compile(r"\b(?:than|at least|at most)\b(?P<limit>.*)", re.IGNORECASE | re.DOTALL)
-_OTHERS = re.compile(r"\bothers?\b(?: (?:one|two|three|four|five)\b)?|\b(?:one|first|second|rest)\b", re.IGNORECASE)
-_ORDER = rf"(?:{'|'.join(each.pattern for each in _COMPARISONS.values())}|\b(?:before|after)\b)"
-_OPPOSITES = re.compile(
-    rf"{_ORDER}(?:\W+\w+){{0,5}}?\W+or\W+(?:\w+\W+){{0,5}}?{_ORDER}|\b[a-z]{{3,}}er or [a-z]{{3,}}er than\b",
-    re.IGNORECASE,
-)
+_OPPOSITES = re.compile(r"\b(?:before|more|[a-z]+er)(?: than)? or (?:\w+ )?(?:after|less|[a-z]+er)\b", re.IGNORECASE)
 """Two orders of which a question asks for the right one, so that neither yes nor no answers it."""
-_SMALL_WORDS = frozenset("a an the of in on at to by is are was were it its".split())
 
 
 @dataclass(frozen=True)
@@ -154,11 +127,6 @@ def parse_reference(operand: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def list_references(count: int) -> tuple[str, ...]:
-    """Return references to the first ``count`` steps, as operands."""
-    return tuple(f"[{number}]" for number in range(1, count + 1))
-
-
 Step = AskStep | ComputeStep
 
 
@@ -168,12 +136,10 @@ class Plan:
 
     Attributes:
         is_partial: Whether a line of the model's plan is no step. Those that are left may answer another question.
-        has_lost_end: Whether that is the last line alone, and it computes.
     """
 
     steps: tuple[Step, ...]
     is_partial: bool = False
-    has_lost_end: bool = False
 
     @property
     def asks(self) -> tuple[AskStep, ...]:
@@ -216,22 +182,17 @@ def parse_plan(text: str) -> Plan:
         A plan without the lines that are no step, that need a missing step, or that are more than ``MAX_STEPS``; it is partial then.
     """
     steps: list[Step] = []
-    new_numbers: dict[int, int] = {}  # as written to as kept
     lines = list(_LINE.finditer(text))
-    for line_number, match in enumerate(lines, start=1):
-        step = _step(match["kind"].lower(), match["rest"].strip(), new_numbers)
-        if step is not None and len(steps) < MAX_STEPS:
+    for match in lines[:MAX_STEPS]:
+        step = _step(match["kind"].lower(), match["rest"].strip())
+        if step is not None and all(1 <= number <= len(steps) for number in step.needs):
             steps.append(step)
-            new_numbers[line_number] = len(steps)
-    lost = [number for number in range(1, len(lines) + 1) if number not in new_numbers]
-    has_lost_end = lost == [len(lines)] and lines[-1]["kind"].lower() == "compute"
-    return Plan(tuple(steps), is_partial=bool(lost), has_lost_end=has_lost_end)
+    return Plan(tuple(steps), is_partial=len(steps) < len(lines))
 
 
-def _step(kind: str, rest: str, new_numbers: dict[int, int]) -> Step | None:
-    if not rest or not {int(number) for number in _REFERENCE.findall(rest)} <= new_numbers.keys():
+def _step(kind: str, rest: str) -> Step | None:
+    if not rest:
         return None
-    rest = _REFERENCE.sub(lambda match: f"[{new_numbers[int(match.group(1))]}]", rest)
     if kind == "ask":
         return AskStep(rest)
     operation, _, operands = rest.partition(" ")
@@ -294,10 +255,10 @@ def parse_calculation(text: str) -> str | None:
 def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Sequence[str] = ()) -> Plan | None:
     """Return the completed plan, or None if one prompt does as well.
 
-    A plan is refused if it has a single step, lost a step that code cannot supply, asks for what no later step needs, asks the same twice,
-    points ("this", "the left one"), names nothing, asks for a comparison instead of computing it, has to say which of two orders is right
-    ("before or after"), ranks single facts where the question compares a sum, a multiple or a limit, or computes with a figure that neither
-    the question nor the photo says. If the question counts more things than the plan asks about, the plan asks about all of them.
+    A plan is refused if it has a single step, lost a step, asks for what no later step needs, asks the same twice, points ("this", "the
+    left one"), names nothing, asks for a comparison instead of computing it, has to say which of two orders is right ("before or after"),
+    ranks single facts where the question compares a sum, a multiple or a limit, or computes with a figure that neither the question nor
+    the photo says.
 
     Args:
         plan: The plan as the model wrote it.
@@ -305,9 +266,7 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
         things: Names of the things in the photo.
         lines: Text in the photo.
     """
-    if plan.is_partial and not _lacks_comparison(plan, question):
-        return None
-    if not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
+    if plan.is_partial or not _extract_figures(plan) <= _list_said_figures(" ".join((question, *lines))):
         return None
     if plan.steps and not plan.asks and lines:
         return plan if _needs_all(plan) else None
@@ -323,28 +282,28 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
         return None
     if computed and asks_yes_or_no(question) and _OPPOSITES.search(question):
         return None
-    compared = _add_comparison(plan, question)
-    if compared is None:
+    whole = _add_comparison(plan, question)
+    last = whole.steps[-1]
+    if _ranks(last) and not _needs_computed(whole, last) and _COMBINES.search(alpha2digit(question, "en", threshold=0)):
         return None
-    whole = _ask_of_all(compared, question, things)
     is_short = len(whole.asks) <= MAX_STEPS and len(whole.levels()) <= MAX_LEVELS
     return whole if len(whole.steps) > 1 and is_short and _needs_all(whole) else None
 
 
-def _lacks_comparison(plan: Plan, question: str) -> bool:
-    """Return whether a plan lost nothing but the comparison that the question asks for, which code adds."""
-    return plan.has_lost_end and _asks_alone(plan) and find_comparison(question) is not None
-
-
-def _asks_alone(plan: Plan) -> bool:
-    """Return whether a plan consists of several questions that do not need each other."""
-    return len(plan.steps) == len(plan.asks) > 1 and plan.independent
+def _ranks(step: Step) -> bool:
+    """Return whether a step says which of several facts is the larger, smaller, earlier or later one."""
+    return isinstance(step, ComputeStep) and step.operation in _COMPARISONS
 
 
 def _needs_all(plan: Plan) -> bool:
     """Return whether every step but the last is needed by another one, or repeats the last."""
     needed = {number for step in plan.steps for number in step.needs}
     return all(number in needed or step == plan.steps[-1] for number, step in enumerate(plan.steps[:-1], start=1))
+
+
+def _needs_computed(plan: Plan, step: Step) -> bool:
+    """Return whether a step needs the result of a computation."""
+    return any(isinstance(plan.steps[number - 1], ComputeStep) for number in step.needs)
 
 
 def _extract_figures(plan: Plan) -> set[str]:
@@ -354,9 +313,8 @@ def _extract_figures(plan: Plan) -> set[str]:
 
 
 def _list_said_figures(text: str) -> set[str]:
-    """Return the figures of a text, with those that it says in words ("two kilos", "half", "a dozen")."""
-    counted = {figure for pattern, figure in _COUNT_WORDS if pattern.search(text)}
-    return {*FIGURE.findall(text), *FIGURE.findall(alpha2digit(text, "en")), *counted}
+    """Return the figures of a text, with those that it says in words ("two kilos")."""
+    return {*FIGURE.findall(text), *FIGURE.findall(alpha2digit(text, "en", threshold=0))}
 
 
 def remove_qualifier(thing: str) -> str:
@@ -371,60 +329,18 @@ def _names(ask: AskStep, things: Sequence[str]) -> bool:
     return bool(ask.needs or words & set(question_words) or _PROPER.search(ask.question))
 
 
-def _add_comparison(plan: Plan, question: str) -> Plan | None:
-    """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place.
-
-    Returns:
-        None if the question compares something else than the facts of single things.
-    """
+def _add_comparison(plan: Plan, question: str) -> Plan:
+    """Add the comparison that the question asks for if the plan lacks it, or computes a number in its place."""
     comparison = find_comparison(question)
     if comparison is None:
         return plan
     last = plan.steps[-1]
     if isinstance(last, ComputeStep) and last.operation in _NUMBERS:
-        ranked = Plan((*plan.steps[:-1], replace(last, operation=comparison)))
-    elif _asks_alone(plan):
-        ranked = Plan((*plan.steps, ComputeStep(comparison, list_references(len(plan.steps)))))
-    else:
-        ranked = plan
-    is_safe = not _compares_more(ranked, question) and (ranked is plan or _ranks_asked_facts(ranked, question))
-    return ranked if is_safe else None
-
-
-def _compares_more(plan: Plan, question: str) -> bool:
-    """Return whether a question compares a sum or a multiple, or holds facts against a limit, and the plan ranks facts without it."""
-    last = plan.steps[-1]
-    if not isinstance(last, ComputeStep) or last.operation not in _COMPARISONS or _needs_computed(plan, last):
-        return False
-    asked = " ".join(ask.question for ask in plan.asks)
-    limits = _list_said_figures(_OTHERS.sub("", _find_limit(question))) - _list_said_figures(asked)
-    return _COMBINES.search(question) is not None or not limits <= _extract_figures(plan)
-
-
-def _ranks_asked_facts(plan: Plan, question: str) -> bool:
-    """Return whether a plan ranks answers alone, and asks about what the question holds them against."""
-    last = plan.steps[-1]
-    if not isinstance(last, ComputeStep) or len(last.needs) < len(last.operands) or _needs_computed(plan, last):
-        return False
-    limit = _find_limit(question)
-    words = _list_words(limit)
-    points = _POINTS.search(limit) or _OTHERS.search(limit)
-    return bool(not words or points or words & _list_words(" ".join(ask.question for ask in plan.asks)))
-
-
-def _needs_computed(plan: Plan, step: Step) -> bool:
-    """Return whether a step needs the result of a computation."""
-    return any(isinstance(plan.steps[number - 1], ComputeStep) for number in step.needs)
-
-
-def _find_limit(question: str) -> str:
-    """Return the words of a question that name what others are held against: those after "than"."""
-    match = _LIMIT.search(question)
-    return match["limit"] if match is not None else ""
-
-
-def _list_words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower())) - _SMALL_WORDS
+        return Plan((*plan.steps[:-1], replace(last, operation=comparison)))
+    if len(plan.steps) == len(plan.asks) > 1 and plan.independent:
+        references = tuple(f"[{number}]" for number in range(1, len(plan.steps) + 1))
+        return Plan((*plan.steps, ComputeStep(comparison, references)))
+    return plan
 
 
 def find_comparison(question: str) -> Operation | None:
@@ -432,25 +348,3 @@ def find_comparison(question: str) -> Operation | None:
     if _CHOICE.match(question) is None or _ASKS_NUMBER.match(question):
         return None
     return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
-
-
-def _ask_of_all(plan: Plan, question: str, things: Sequence[str]) -> Plan:
-    """Ask the fact of every thing that the question counts if the plan asks it of only some of them."""
-    last = plan.steps[-1]
-    if (
-        not isinstance(last, ComputeStep)
-        or parse_named_number(question) != len(things)
-        or len(plan.steps) - 1 != len(plan.asks)
-        or not plan.independent
-    ):
-        return plan
-    bare = [remove_qualifier(thing) for thing in things]
-    named = {thing: ask for thing in bare for ask in plan.asks if thing.lower() in ask.question.lower()}
-    missing = [thing for thing in bare if thing not in named]
-    if not missing or not named:
-        return plan
-    thing, pattern = next(iter(named.items()))
-    at = pattern.question.lower().index(thing.lower())
-    before, after = pattern.question[:at], pattern.question[at + len(thing) :]
-    asks = [*plan.asks, *(AskStep(f"{before}{other}{after}") for other in missing)]
-    return Plan((*asks, replace(last, operands=list_references(len(asks)))))

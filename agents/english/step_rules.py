@@ -18,7 +18,7 @@ _COMPUTED = re.compile(
 _PRINTED = re.compile(
     r"\b(?:prices?|costs?|pay|how much (?:is|are)|labels?|signs?|menu|receipt|numbers?|total|come to)\b", re.IGNORECASE
 )
-_TO_BE_WORKED_OUT = re.compile(r"=\s*\??\s*$")
+_TO_BE_WORKED_OUT = re.compile(r"=\s*+\??\s*+$")
 
 
 def needs_steps(question: str) -> bool:
