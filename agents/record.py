@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 from agents.base.files import first_fault, one_line, parse_json, shorten_name
 
 VERSION = 2
-"""Of the record. Version 1, of before 0.2, had neither number nor status: what a stage found stood among its notes."""
+"""Version of the record; lines of another version are refused."""
 
 Status = Literal["ran", "reduced", "skipped", "failed", "hung"]
 
@@ -223,7 +223,7 @@ class Exchange:
         cached: Whether it came from the reply cache.
         tokens: Number of generated tokens, with the mean and minimum of their probabilities; None if the engine does not report them.
         usage: Number of tokens that a server read and wrote, if it says so.
-        began: Unix time at which that call began; 0 in records of before. ``batch``: number of requests of the call.
+        began: Unix time at which that call began. ``batch``: number of requests of the call.
         first_token_probs: See ``ChatReply``.
         prompt_cut: Number of tokens taken out of an over-long prompt.
         messages: The request as the model received it: pictures are in words for a model that cannot see. Files contain it, and whole
@@ -291,7 +291,7 @@ class StageRecord:
 
     Attributes:
         seconds: Wall time of the stage for the whole batch.
-        began: Unix time at which it began; 0 in records of before.
+        began: Unix time at which it began.
         cause: Why it is not ``ran``; ``reason`` gives details that may quote an error.
         fault: Kind of failure: of a stage that failed or hung, or of one that ran although all of its searches failed.
         entity: Name of the thing that the photo is taken to show.
@@ -387,7 +387,7 @@ class TurnRecord:
     Attributes:
         query: The query as it was asked; ``question``: rewritten to stand alone.
         seconds: Wall time of the call that it was part of.
-        began: Unix time at which that call began; 0 in records of before.
+        began: Unix time at which that call began.
         batch: Number of that call, counted by whoever writes the file; ``turn``: its place in the call.
         session_id: Session of the data set, if an evaluation asked; with ``interaction_id`` it identifies the turn.
         unanswered: Why the answer is "I don't know"; None for an answered turn (``agents.unanswered``).

@@ -32,8 +32,7 @@ _Fault = tuple[Unanswered, str]  # with what was said of it
 def why_unanswered(record: TurnRecord) -> Unanswered | None:
     """Return why a turn was not answered; None for an answered one.
 
-    The agent writes the cause into the record, before texts are left out of it. Records of earlier versions lack it: for them, and for a
-    turn that has just ended, it is found in the stages.
+    The agent writes the cause into the record, before texts are left out of it. For a turn that has just ended it is found in the stages.
     """
     if record.unanswered is not None:
         return record.unanswered
@@ -107,8 +106,6 @@ def _find_stage_faults(stage: StageRecord, nothing_to_give: bool) -> Iterator[_F
     reason = stage.reason or str(stage.notes.get(SEARCH_ERROR) or "")
     if stage.fault is not None:
         yield stage.fault, f"{stage.stage}: {reason}" if reason else stage.stage
-    elif stage.status in ("failed", "hung"):  # of an earlier version
-        yield Unanswered.TIME if stage.status == "hung" else Unanswered.STAGE, f"{stage.stage}: {reason}"
 
 
 def _explain_length(exchange: Exchange) -> str:

@@ -208,10 +208,8 @@ class RunLogLine:
 
     @property
     def error_cause(self) -> str | None:
-        """Cause of an error; None for other turns. Logs of earlier versions have the agent's own errors alone."""
-        if self.cause is None:
-            return None if self.error is None else Unanswered.AGENT.value
-        return self.cause if self.cause not in _DECLINED else None
+        """Cause of an error; None for other turns."""
+        return None if self.cause in _DECLINED else self.cause
 
     @property
     def key(self) -> Key:

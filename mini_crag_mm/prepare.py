@@ -83,17 +83,9 @@ def compute_fingerprint(datasets: Path) -> str:
 
 
 def read_stamp(folder: Path, split: Split) -> str:
-    """Return what the indices of a split were made of, the number of other pages first; "" if unknown.
-
-    Earlier versions wrote a stamp for each number of other pages. Of several, none says which index was written last.
-    """
-    stamp, earlier = folder / f"{split}.txt", list(folder.glob(f"{split}-*.txt"))
-    if stamp.is_file():
-        return stamp.read_text(encoding="utf-8")
-    if len(earlier) != 1:
-        return ""
-    (only,) = earlier
-    return f"{only.stem.removeprefix(f'{split}-')}: {only.read_text(encoding='utf-8')}"
+    """Return what the indices of a split were made of, the number of other pages first; "" if unknown."""
+    stamp = folder / f"{split}.txt"
+    return stamp.read_text(encoding="utf-8") if stamp.is_file() else ""
 
 
 class PrepareOptions(Options):
@@ -127,8 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_entry_pictures(split, options.cache)
         write_full_pages(split, options.cache, options.background)
         if read_stamp(stamps, split) != expected_stamp:
-            for stamp in stamps.glob(f"{split}*.txt"):  # what a killed build leaves is none of the earlier indices
-                stamp.unlink()
+            (stamps / f"{split}.txt").unlink(
+                missing_ok=True
+            )  # a build that is killed leaves neither set of indices whole
             build_indices(
                 split,
                 options.cache,

@@ -2,7 +2,10 @@
 
 ``extends = "embedded"`` takes the models, the search and the limits of another profile, which may extend one itself, by its name or the
 path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's table; a field of ``[limits]`` replaces that field alone.
-``same_machine = true`` also takes the base's ``[presets.NAME.ROLE]`` and what presets say under its name, ``[profiles.NAME]``.
+``same_machine = true`` also takes the base's ``[beside.ROLES.ROLE]`` and the tables that presets have for it, ``[profiles.NAME]``.
+
+``[beside.coarse_reranker.chat]`` holds options of the chat model under every preset that loads the coarse reranker too, such as a smaller
+share of the GPU's memory; ``[beside."detector + matcher".chat]`` under those that load both.
 
 ``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -31,6 +34,8 @@ PRESETS = ROOT / "presets"
 PROFILES = ROOT / "profiles"
 PROMPTS = ROOT / "prompts"
 
+MODELS = " + "
+"""Separates names of models, or roles, in tables for several: a preset's ``[models."A + B"]``, a profile's ``[beside."A + B"]``."""
 
 SERVED = "openai"  # the kind of models behind a server
 IN_WORDS = "composed"  # the kind of chat models that are told a picture in words
@@ -157,8 +162,8 @@ class Profile(Table):
     search: SearchModels = SearchModels()
     limits: dict[str, Any] = {}  # the fields of ``Limits`` that the profile names; a preset may name others
     sees: bool = True  # whether the chat model is shown pictures; one of kind ``composed`` is told them in words
-    # Preset to role to the options of its model that differ under that preset
-    presets: dict[str, dict[str, dict[str, Any]]] = {}
+    # Roles (``A`` or ``A + B``) to role to the options that its model has if a preset loads those roles as well
+    beside: dict[str, dict[str, dict[str, Any]]] = {}
     # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
     overlays: tuple[str, ...] = ()
     # Names of environment variables that its file, or one that it extends, reads
@@ -183,10 +188,12 @@ class Profile(Table):
 
     @model_validator(mode="after")
     def _known_roles(self) -> Self:
-        for preset, roles in self.presets.items():
-            if foreign := sorted({*roles} - {*self.models}):
-                context = {"place": f"presets.{preset}.{foreign[0]}", "roles": ", ".join(self.models) or "none"}
-                raise PydanticCustomError("role", "[{place}] is for a role without a model; roles: {roles}", context)
+        for loaded, changed in self.beside.items():
+            if foreign := sorted({*loaded.split(MODELS), *changed} - {*self.models}):
+                context = {"place": f'beside."{loaded}"', "role": foreign[0], "roles": ", ".join(self.models) or "none"}
+                raise PydanticCustomError(
+                    "role", "[{place}]: the profile has no model for the role '{role}'; roles: {roles}", context
+                )
         return self
 
     @property
@@ -200,11 +207,14 @@ class Profile(Table):
         """Names of the models that a gate is fitted for: the chat model, and the one that image search compares pictures with."""
         return tuple(filter(None, (chat_model_name(self.models.get("chat", {})), self.search.image_model)))
 
-    def under(self, preset: str) -> Profile:
-        """Apply the options that the profile sets for a preset."""
-        changed = self.presets.get(preset, {})
-        models = {role: _changed_options(spec, changed.get(role, {})) for role, spec in self.models.items()}
-        return self.model_copy(update={"models": models}) if changed else self
+    def with_loaded(self, roles: Iterable[str]) -> Profile:
+        """Apply the options that models have beside others that a preset loads (``beside``); those for more roles come last."""
+        loaded, models = {*roles}, self.models
+        plans = [(key.split(MODELS), changed) for key, changed in self.beside.items()]
+        for needed, changed in sorted(plans, key=lambda plan: len(plan[0])):
+            if loaded.issuperset(needed):
+                models = {role: _changed_options(spec, changed.get(role, {})) for role, spec in models.items()}
+        return self if models is self.models else self.model_copy(update={"models": models})
 
     def with_chat_model(self, name: str) -> Profile:
         """Return the profile with another chat model: other weights, or another model of its server.
@@ -341,7 +351,11 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
         SettingsError: There is no such profile, or it is malformed.
     """
     path = find_file(reference, "profile", folder, SettingsError)
-    name, table = path.stem, _whole_table(path, folder, ())
+    name, (first, *others) = path.stem, read_chain(path, "profile", folder)
+    base, table = first
+    for extension, its_table in others:
+        table = _extend(its_table, table, base, extension)
+        base = extension
     read: set[str] = set()
     table |= {key: _with_variables(table[key], read) for key in ("models", "search") if key in table}
     try:
@@ -350,24 +364,36 @@ def load_profile(reference: str, folder: Path = PROFILES) -> Profile:
         raise SettingsError(f"profile {name!r} is malformed: {first_fault(error)}") from error
 
 
-def _whole_table(path: Path, folder: Path, above: tuple[Path, ...]) -> dict[str, Any]:
-    """Read the tables of a profile and merge in those of the profiles that it extends.
+def read_chain(path: Path, noun: str, folder: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read a preset or profile and the files that it extends.
 
-    ``above`` are the files that extend it.
+    Args:
+        path: File of the preset or profile.
+        noun: "preset" or "profile".
+        folder: Folder of the presets or profiles that may be extended by name.
+
+    Returns:
+        Name and tables of each file, the base first.
 
     Raises:
-        SettingsError: The profile extends itself.
+        SettingsError: A file is missing, cannot be read, is not valid TOML, or extends itself.
     """
-    # First: what cannot be read, such as a circle of links, cannot be resolved either.
-    table = read_table(path, "profile")
-    chain = (*above, path.resolve())
-    if len({*chain}) < len(chain):
-        names = " extends ".join(each.stem for each in chain)
-        raise SettingsError(f"profile {chain[0].stem!r} extends itself: {names}")
-    if (base := table.pop("extends", None)) is None:
-        return table
-    other = find_file(base, "profile", folder, SettingsError, beside=path.parent)
-    return _extend(table, _whole_table(other, folder, chain), other.stem, path.stem)
+    chain: list[tuple[str, dict[str, Any]]] = []
+    files: list[Path] = []
+    while True:
+        # First, because a file that cannot be read, such as a circle of links, cannot be resolved either.
+        table = read_table(path, noun)
+        if path.resolve() in files:
+            names = " extends ".join(each.stem for each in [*files, path])
+            raise SettingsError(f"{noun} {files[0].stem!r} extends itself: {names}")
+        files.append(path.resolve())
+        chain.insert(0, (path.stem, table))
+        if (base := table.pop("extends", None)) is None:
+            return chain
+        try:
+            path = find_file(base, noun, folder, SettingsError, beside=path.parent)
+        except SettingsError as error:
+            raise SettingsError(f"{noun} {path.stem!r} extends {base!r}, but {error}") from error
 
 
 def _with_variables(value: Any, read: set[str]) -> Any:
@@ -385,7 +411,7 @@ def _with_variables(value: Any, read: set[str]) -> Any:
 def _extend(table: dict[str, Any], base: Mapping[str, Any], base_name: str, name: str) -> dict[str, Any]:
     """Merge a profile's tables into those of the profile that it extends."""
     same_machine = table.pop("same_machine", False)
-    merged = ("models", "limits", "presets") if same_machine else ("models", "limits")
+    merged = ("models", "limits", "beside") if same_machine else ("models", "limits")
     for key in merged:
         if not (isinstance(base.get(key, {}), Mapping) and isinstance(table.get(key, {}), Mapping)):
             raise SettingsError(f"profile {name!r} is malformed: {key} of it or of {base_name!r} is no table")

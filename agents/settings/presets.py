@@ -6,6 +6,9 @@ preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles
 ``[profiles.NAME]`` for the profile, environment variables (``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the
 preset does not have is refused, wherever it stands.
 
+``extends = "best"`` takes all of another preset, which may extend one itself, by its name or the path of its file, relative to this one.
+The tables of the extension come after all tables of its base, those for models and profiles included; ``stages`` replaces the whole list.
+
 ``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
 its image search, as its coarse or fine reranker, or as its matcher (``Profile.model_names``). ``[models."A + B"]`` holds where a profile
 has both, and comes after those of one model.
@@ -17,6 +20,7 @@ import logging
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -29,6 +33,7 @@ from pydantic_settings import SettingsError as SourceError
 
 from agents.base.named import find_file, is_path
 from agents.profiles.profile import (
+    MODELS,
     PRESETS,
     PROFILES,
     Limits,
@@ -38,9 +43,8 @@ from agents.profiles.profile import (
     Table,
     load_profile,
     names,
-    read_table,
+    read_chain,
 )
-from agents.settings.renamed import RENAMED, rename_options, rename_override
 
 if TYPE_CHECKING:
     from agents.stage import Stage, StageOptions
@@ -71,8 +75,6 @@ NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word f
 
 BLIND = "blind"
 """Name of the table of ``[profiles]`` that holds under every profile whose chat model does not see (``Profile.sees``)."""
-
-MODELS = " + "  # between names of models that a table is for together
 
 
 class GuardSettings(Table):
@@ -187,8 +189,7 @@ def load_settings(
             that the preset does not have.
     """
     path = find_file(preset, "preset", folder, SettingsError)
-    table, preset = read_table(path, "preset"), path.stem
-    of_profiles, of_models = (_overlays(table, key, preset) for key in ("profiles", "models"))
+    preset, layers = path.stem, [_Layer.split(name, table) for name, table in read_chain(path, "preset", folder)]
     if isinstance(profile, str) and (is_path(profile) or profile in names(profiles)):
         profile = load_profile(profile, profiles)
     limits, overlays, models = (
@@ -198,15 +199,7 @@ def load_settings(
     )
     if isinstance(profile, Profile) and not profile.sees:
         overlays = (BLIND, *overlays)
-    fitted = sorted(
-        (key for key in of_models if _split_models(key) <= {*models}), key=lambda key: len(_split_models(key))
-    )
-    tables = (
-        {"limits": limits},
-        table,
-        *(of_models[key] for key in fitted),
-        *(of_profiles.get(name, {}) for name in overlays),
-    )
+    tables = ({"limits": limits}, *(table for layer in layers for table in layer.select(models, overlays)))
     try:
         settings = settings_from(*tables, overrides=overrides, preset=preset)
     except SettingsError:
@@ -215,16 +208,70 @@ def load_settings(
         except SettingsError as error:
             if str(error).startswith(_OF_VARIABLE):
                 raise
-            raise SettingsError(f"preset {preset!r} is malformed: {error}") from error
+            bases = (
+                f", which extends {' and '.join(repr(layer.name) for layer in layers[-2::-1])}," if layers[1:] else ""
+            )
+            raise SettingsError(f"preset {preset!r}{bases} is malformed: {error}") from error
         raise  # it is an override
-    _check_stages(preset, table, "", table, settings)
-    listed = {name for overlay in of_profiles.values() for name in _find_stages(overlay)}
-    for key, overlays_by_name in (("profiles", of_profiles), ("models", of_models)):
-        for name, overlay in overlays_by_name.items():
-            _check_stages(preset, table, f'{key}."{name}".', overlay, settings, listed)
-    gates = {key for key, overlay in of_models.items() if "gate" in overlay.get("finalise", {})}
-    settings._lacks_gate = bool(gates) and gates.isdisjoint(fitted)
+    listed = {name for layer in layers for overlay in layer.profiles.values() for name in _find_stages(overlay)}
+    for number, layer in enumerate(layers, start=1):
+        layer.check([each.table for each in layers[:number]], settings, listed)
+    gates = {key for layer in layers for key, overlay in layer.models.items() if "gate" in overlay.get("finalise", {})}
+    settings._lacks_gate = bool(gates) and not any(_split_models(key) <= {*models} for key in gates)
     return settings
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One file of a preset: its own tables, and those for certain profiles and models."""
+
+    name: str
+    table: Mapping[str, Any]
+    profiles: Mapping[str, Mapping[str, Any]]
+    models: Mapping[str, Mapping[str, Any]]
+
+    @classmethod
+    def split(cls, name: str, table: dict[str, Any]) -> _Layer:
+        """Take the tables for certain profiles and models out of a preset's file.
+
+        Raises:
+            SettingsError: The preset is malformed: there is something other than tables.
+        """
+        profiles, models = (_overlays(table, key, name) for key in ("profiles", "models"))
+        return cls(name, table, profiles, models)
+
+    def select(self, models: Collection[str], overlays: Sequence[str]) -> list[Mapping[str, Any]]:
+        """Return the tables that hold for a profile, the later one last; those for more models come after those for fewer."""
+        fitted = [key for key in self.models if _split_models(key) <= {*models}]
+        fitted.sort(key=lambda key: len(_split_models(key)))
+        return [self.table, *(self.models[key] for key in fitted), *(self.profiles.get(name, {}) for name in overlays)]
+
+    def check(self, tables: Sequence[Mapping[str, Any]], settings: Settings, listed: Collection[str]) -> None:
+        """Refuse tables for stages that the preset does not have, in the file itself or in one for any profile or model.
+
+        Args:
+            tables: The file's own tables, after those of the files that it extends.
+            settings: Settings made of the preset. Their stages differ from the preset's if an override replaces them.
+            listed: Names of the stages of all overlays that list their own.
+
+        Raises:
+            SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
+        """
+        places = {"": self.table}
+        for key, overlays in (("profiles", self.profiles), ("models", self.models)):
+            places |= {f'{key}."{name}".': overlay for name, overlay in overlays.items()}
+        keys = {*Settings.model_fields, *_find_stages(*tables), *settings.stage_classes}
+        for place, overlay in places.items():
+            if {*overlay} <= keys | ({*listed} if place else set()):
+                continue
+            fault = f"preset {self.name!r} is malformed: [{place}"
+            try:
+                whole = settings_from(*tables, overlay)
+            except SettingsError as error:
+                raise SettingsError(f"{fault.removesuffix('.')}] {error}") from error
+            for name in sorted({*overlay} - keys - {*listed} - {*whole.stage_classes}):
+                reason = _no_setting(name, whole.stage_classes, self.name)
+                raise SettingsError(f"{fault}{name}] changes nothing: {reason}")
 
 
 def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapping[str, Any]]:
@@ -239,39 +286,6 @@ def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapp
             f"preset {preset!r} is malformed: {key} holds a table for each {key.removesuffix('s')}, and nothing else"
         )
     return overlays
-
-
-def _check_stages(
-    preset: str,
-    table: Mapping[str, Any],
-    place: str,
-    overlay: Mapping[str, Any],
-    settings: Settings,
-    listed: Collection[str] = (),
-) -> None:
-    """Refuse tables for stages that a preset does not have, in the preset itself or in an overlay of any profile or model.
-
-    Args:
-        preset: Name of the preset.
-        table: The preset without overlays.
-        place: Place of the overlay, such as ``profiles.gpu.``; "" for the preset itself.
-        overlay: The overlay; for the preset itself ``table``.
-        settings: Settings made of the preset. Their stages differ from the preset's if an override replaces them.
-        listed: Names of the stages of all overlays that list their own.
-
-    Raises:
-        SettingsError: A table is for a stage that the preset neither lists nor needs, or for no stage.
-    """
-    keys = {*Settings.model_fields, *_find_stages(table), *settings.stage_classes, *listed}
-    if {*overlay} <= keys:
-        return
-    try:
-        whole = settings_from(table, overlay)
-    except SettingsError as error:
-        raise SettingsError(f"preset {preset!r} is malformed: [{place.removesuffix('.')}] {error}") from error
-    for name in sorted({*overlay} - keys - {*whole.stage_classes}):
-        reason = _no_setting(name, whole.stage_classes, preset)
-        raise SettingsError(f"preset {preset!r} is malformed: [{place}{name}] changes nothing: {reason}")
 
 
 def _split_models(key: str) -> set[str]:
@@ -289,12 +303,10 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
     Raises:
         SettingsError: A value is malformed, no stage gives the answer, or an override is for a stage that is not among the stages.
     """
-    for text in overrides:  # first, so that a malformed assignment is reported as one
-        parse_assignment(text)
+    assigned = [
+        parse_assignment(text) for text in overrides
+    ]  # first, so that a malformed assignment is reported as one
     schema = _schema(tables, overrides, preset)
-    tables = tuple(rename_options(table, schema) for table in tables)
-    overrides = [rename_override(text, schema) for text in overrides]
-    assigned = [rename_options(parse_assignment(text), schema) for text in overrides]
 
     class Sources(schema, BaseSettings):  # type: ignore[valid-type, misc]
         model_config = SettingsConfigDict(env_prefix=ENVIRONMENT, env_nested_delimiter="__")
@@ -306,8 +318,7 @@ def settings_from(*tables: Mapping[str, Any], overrides: Sequence[str] = (), pre
             """Order the sources from the latest to the first, as the library expects them."""
             first = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(assigned)]
             last = [InitSettingsSource(settings_cls, dict(table)) for table in reversed(tables)]
-            environment = InitSettingsSource(settings_cls, rename_options(env_settings(), schema))
-            return (*first, environment, *last)
+            return (*first, env_settings, *last)
 
     try:
         settings = _complete(schema.model_validate(dict(Sources())))
@@ -417,7 +428,6 @@ def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
     suggestions: list[str] = []
     for each in alike or get_close_matches(name, keys, 1):
         options = stages[each].Options.model_fields if each in stages else _fields(Settings, [each])
-        option = RENAMED.get(each, {}).get(option, option)
         near = {option} if option in options else {*get_close_matches(option, options, 2)}
         suggestions += [f"{each}.{one}" for one in options if one in near] or [each]
     return suggestions

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from agents.base.cache_folder import DEFAULT_CACHE, default_cache
 from agents.base.named import canonical, parse_name
 from agents.base.revisions import with_revision
-from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, Profile, SettingsError, load_profile, names
+from agents.profiles.profile import MODELS, PRESETS, PROFILES, PROMPTS, Profile, SettingsError, load_profile, names
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
-from agents.settings.presets import MODELS, Settings, load_settings, parse_key, unknown_variables
+from agents.settings.presets import Settings, load_settings, parse_key, unknown_variables
 
 if TYPE_CHECKING:
     from agents.asking.prompts import PromptLibrary
@@ -159,8 +159,8 @@ class RunConfig:
         collection: Collection | None = None,
     ) -> tuple[RunConfig, list[str]]:
         """Return the configuration, and what ``unknown_variables`` says of the environment."""
-        base_profile = load_profile(profile).under(parse_name(preset))
-        ready = base_profile if chat_model is None else base_profile.with_chat_model(chat_model)
+        ready = load_profile(profile)
+        ready = ready if chat_model is None else ready.with_chat_model(chat_model)
         ready = ready if base_url is None else ready.with_server(base_url)
         ready = ready.with_server_options(server) if server else ready
         note = ""
@@ -181,6 +181,10 @@ class RunConfig:
             if (stage := parse_key(text).partition(".")[0]) in left_out:
                 raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
         config = cls(canonical(preset), ready, settings, cache, collection, note)
+        if ready.beside:
+            from agents.settings.stage_needs import list_roles  # it reads prompts
+
+            config = replace(config, profile=ready.with_loaded(list_roles(settings, config.prompts)))
         return config, unknown_variables(whole, parse_name(preset), ready)
 
     @cached_property

@@ -19,11 +19,10 @@ MANIFEST = "run.json"
 WITHOUT_PICTURE = "without_picture"
 """Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
 SPLIT, FULL_QUERIES = "split", "full_queries"
-"""Settings in run.json that older versions did not note: the split of the indices, and a hash of the queries for the web."""
+"""Settings in run.json: the split of the indices, and a hash of the queries for the web."""
 INDEX = "index"
-"""Revisions of the searched indices in run.json; an older version noted none, and its runs are resumed without this check."""
+"""Revisions of the searched indices in run.json."""
 _NOTED_LATER = frozenset({"date", "commit", "models", WITHOUT_PICTURE})  # a run that is resumed may have others
-_NOT_NOTED = "not noted"
 COMMIT, WORDS = "Commit", "Words"
 """Text chunks of a PNG (``describe_picture``)."""
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -63,41 +62,19 @@ def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> 
 
 
 def _refuse_other_settings(output_dir: Path, earlier: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    unchecked = _NOTED_LATER if INDEX in earlier else _NOTED_LATER | {INDEX}
-    names = [name for name in {**earlier, **about} if name not in unchecked]
-    then = {name: _recall(earlier, name) for name in names}
-    changed = [name for name in names if then[name] != about.get(name)]
+    names = [name for name in {**earlier, **about} if name not in _NOTED_LATER]
+    changed = [name for name in names if earlier.get(name) != about.get(name)]
     if not changed:
         return
-    other = "; ".join(f"{name}: {_describe(then[name])} then, {_describe(about.get(name))} now" for name in changed)
+    other = "; ".join(
+        f"{name}: {_describe(earlier.get(name))} then, {_describe(about.get(name))} now" for name in changed
+    )
     remedy = "resume with those"
-    if any(then[name] == _NOT_NOTED for name in changed):
-        remedy += f", or add to {MANIFEST} what an older version did not note, if it was the same"
     if INDEX in changed:
         remedy += (
             "; after a change of what is indexed, ask everything again: without --resume, or in another --output-dir"
         )
     raise EvaluationError(f"the answers in {output_dir} were made with other settings ({other}); {remedy}")
-
-
-def _recall(earlier: Mapping[str, Any], name: str) -> Any:
-    """Return what run.json says of a setting.
-
-    Returns:
-        None if it was unset. ``_NOT_NOTED`` if an older version wrote run.json, and nothing else in it tells.
-    """
-    if name in earlier or name not in (SPLIT, FULL_QUERIES):
-        return earlier.get(name)
-    if name == FULL_QUERIES:
-        return None if earlier.get("calls") == "starter-kit" else _NOT_NOTED
-    if earlier.get("knowledge"):  # a collection is searched in place of a split's indices
-        return None
-    from evaluation.data.crag_dataset import parse_dataset_name  # takes a second to import
-
-    try:
-        return parse_dataset_name(str(earlier.get("dataset", "")))[2]
-    except EvaluationError:
-        return _NOT_NOTED
 
 
 def _describe(value: object) -> str:

@@ -153,7 +153,7 @@ def _show_dialog(dialog: Sequence[ServedView], folder: Path) -> SessionView:
 
 
 def format_time(began: float) -> str:
-    """Format a Unix time; "" for 0, which records of before have, and for what is no time."""
+    """Format a Unix time; "" for 0 and for a number that is no time."""
     try:
         return f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     except (OverflowError, ValueError, OSError):  # no time of a clock

@@ -132,7 +132,7 @@ def test_the_model_is_loaded_as_the_profile_says(tmp_path: Path, monkeypatch: py
 
 def test_the_preset_loads_with_its_overlay(tmp_path: Path) -> None:
     (tmp_path / "image_rag.toml").write_text(FILES["presets/image_rag.toml"], encoding="utf-8")
-    plain, embedded = (load_settings("image_rag", profile, tmp_path) for profile in ("gpu", "embedded"))
+    plain, embedded = (load_settings(str(tmp_path / "image_rag"), profile) for profile in ("gpu", "embedded"))
     assert plain.stages[-1] == "finalise" and plain.rerank.k == embedded.rerank.k == 3
     assert (plain.rerank.threshold, embedded.rerank.threshold) == (0.0, 0.2)
 

@@ -173,12 +173,12 @@ def late(status: Any = "skipped", **more: Any) -> StageRecord:
         ((late(),), "Paris", Unanswered.WITHHELD),
         ((late(),), "I don't know", Unanswered.TIME),
         ((late(evidence=(EvidenceFound("a"),)),), "I don't know", Unanswered.REFUSED),
-        ((late("hung"),), "Paris", Unanswered.TIME),
-        ((StageRecord("look", status="failed", cause="error", reason="KeyError: 1"),), "Paris", Unanswered.STAGE),
+        ((late("hung", fault=Unanswered.TIME),), "Paris", Unanswered.TIME),
+        ((StageRecord("look", status="failed", cause="error", fault=Unanswered.STAGE),), "Paris", Unanswered.STAGE),
         ((StageRecord("a", exchanges=(Exchange("p", "f", "m"),)),), None, Unanswered.REFUSED),
     ],
 )
-def test_records_of_earlier_versions_tell_their_cause(
+def test_a_cause_that_is_not_written_yet_is_found_in_the_stages(
     stages: tuple[StageRecord, ...], candidate: str | None, cause: Unanswered
 ) -> None:
     decided = StageRecord("finalise", decision=Decision(candidate, given=False, reason="x"))

@@ -199,17 +199,6 @@ def test_an_error_that_stays_is_still_one_after_a_resumed_run(world: World) -> N
     assert len(world.lines()) == 6
 
 
-def test_logs_of_earlier_versions_are_read_and_their_errors_asked_again(world: World) -> None:
-    world.run()
-    log = world.folder / "out" / RUN_LOG
-    lines = [{name: value for name, value in line.items() if name != "cause"} for line in world.lines(RUN_LOG)]
-    lines[-1]["error"] = "RuntimeError: out of memory"
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [line.error_cause for line in read_run_log(world.folder / "out").values()] == [None] * 5 + ["agent"]
-    assert world.run("--resume")[0] == 0
-    assert set(world.asked) == {lines[-1]["interaction_id"]} or lines[-1]["interaction_id"] in world.asked
-
-
 class NoText(ScriptedAgent):
     """An agent of somebody else that returns no text for some questions."""
 

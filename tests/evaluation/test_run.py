@@ -531,16 +531,6 @@ def test_a_run_is_not_resumed_over_a_collection_that_was_indexed_again(
     assert "ask everything again: without --resume" in str(raised.value)
 
 
-def test_a_run_that_noted_no_index_is_resumed_and_notes_it(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(museum.parent)
-    _publish_indices(Collection(museum).split, "a")
-    about = prepare(parse("--knowledge museum --cache cache".split()))[1]
-    older = {name: value for name, value in about.items() if name != "index"}
-    manifest.write_manifest(museum / "run", older, resume=False)
-    manifest.write_manifest(museum / "run", about, resume=True)
-    assert manifest.read_manifest(museum / "run")["index"] == "web aaaaaaaaaaaa"
-
-
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
@@ -589,46 +579,6 @@ def test_settings_of_a_run_that_are_taken_away_or_added_are_not_resumed(
         )
         manifest.write_manifest(folder, first, resume=True)
         assert manifest.read_manifest(folder).items() >= begun.items()
-
-
-@pytest.mark.parametrize(
-    ("then", "now", "refused"),
-    [
-        ("", "", ""),
-        ("--split public_test", "--split public_test", ""),
-        ("--knowledge museum", "--knowledge museum", ""),
-        ("", "--profile gpu --model-name org/big", "model_name: unset then, org/big now"),
-        ("--dataset museum/questions.csv", "--dataset museum/questions.csv", "split: not noted then, validation now"),
-        (CALLED, CALLED, "full_queries: not noted then, unset now"),
-        (CALLED, f"{CALLED} --full-query-path queries.jsonl", "full_queries: not noted then"),
-    ],
-)
-def test_a_run_of_an_older_version_goes_on_where_its_settings_can_be_told(
-    museum: Path, monkeypatch: pytest.MonkeyPatch, then: str, now: str, refused: str
-) -> None:
-    """It noted no setting that was unset, and neither split nor queries; the data set's name mostly has the split."""
-    monkeypatch.chdir(museum.parent)
-
-    def describe(flags: str) -> dict[str, Any]:
-        options = parse(flags.split())
-        own = options.own_questions is not None
-        name = "museum/questions.csv" if own else f"crag-mm-single-turn-public@v0.1.2/{options.split}"
-        return {**prepare(options)[1], "dataset": name}
-
-    old = {name: value for name, value in describe(then).items() if value is not None}
-    for name in ("split", "full_queries"):
-        old.pop(name, None)
-    manifest.write_manifest(museum, old, resume=False)
-    if not refused:
-        manifest.write_manifest(museum, describe(now), resume=True)
-        assert manifest.read_manifest(museum) == describe(now)
-        return
-    with pytest.raises(EvaluationError) as error:
-        manifest.write_manifest(museum, describe(now), resume=True)
-    assert refused in str(error.value) and ("add to run.json" in str(error.value)) == ("not noted" in refused)
-    (museum / "run.json").write_text(json.dumps({**describe(now), **old}))  # as the message says
-    if then == now:
-        manifest.write_manifest(museum, describe(now), resume=True)
 
 
 def test_a_run_is_resumed_with_its_own_settings_only(world: Path, capsys: pytest.CaptureFixture[str]) -> None:

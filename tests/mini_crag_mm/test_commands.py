@@ -102,26 +102,3 @@ def test_indices_are_built_again_where_another_call_has_written_others(prepare_v
     assert built == [True, False, True, True, True, True, False]
     assert prepare_validation("--background", "7", killed=True)
     assert prepare_validation("--background", "1200"), "the killed call may have written one of its indices"
-
-
-@pytest.mark.parametrize(
-    ("stamps", "again"),
-    [
-        ({"validation-1200": "abc"}, False),
-        ({"validation-1200": "abc", "public_test--1": "abc"}, False),
-        ({"validation-1200": "abc", "validation--1": "abc"}, True),
-        ({"validation--1": "abc"}, True),
-        ({"validation-1200": "other"}, True),
-        ({"validation-1200": "abc 20 words"}, True),
-        ({"public_test-1200": "abc"}, True),
-    ],
-)
-def test_indices_of_an_earlier_version_are_kept_where_they_are_certain(
-    prepare_validation: Callable[..., bool], tmp_path: Path, stamps: dict[str, str], again: bool
-) -> None:
-    (tmp_path / "prepared").mkdir()
-    for name, text in stamps.items():
-        (tmp_path / "prepared" / f"{name}.txt").write_text(text)
-    assert prepare_validation("--background", "1200") is again
-    assert not prepare_validation("--background", "1200")
-    assert {*stamps} - {path.stem for path in (tmp_path / "prepared").iterdir()} <= {"validation-1200", "validation--1"}

@@ -205,11 +205,12 @@ def test_a_revision_goes_with_the_weights_that_are_replaced(tmp_path: Path, monk
     table = f'kind = "llama-cpp"\npath = "${{CRAG_GGUF:-org/gguf/a.gguf}}"\nrevision = "{NEW}"\n'
     (tmp_path / "p.toml").write_text(
         f'[models.chat]\n{table}[models.small_chat]\nkind = "vllm"\npath = "org/small"\nrevision = "{NEW}"\n'
-        '[presets.one.small_chat]\npath = "org/other"\n[presets.two.small_chat]\nmax_batch = 2\n'
+        '[models.one]\nkind = "x"\n[models.two]\nkind = "x"\n'
+        '[beside.one.small_chat]\npath = "org/other"\n[beside.two.small_chat]\nmax_batch = 2\n'
     )
     profile = load_profile(str(tmp_path / "p.toml"))
-    assert profile.models["chat"]["revision"] == profile.under("two").models["small_chat"]["revision"] == NEW
-    assert profile.under("one").models["small_chat"] == {"kind": "vllm", "path": "org/other"}
+    assert profile.models["chat"]["revision"] == profile.with_loaded(["two"]).models["small_chat"]["revision"] == NEW
+    assert profile.with_loaded(["one"]).models["small_chat"] == {"kind": "vllm", "path": "org/other"}
     assert profile.with_chat_model("org/b").models["chat"] == {"kind": "llama-cpp", "path": "org/b"}
     own = profile.with_chat_model(f"org/b@{OLD}").models["chat"]
     assert (own["path"], own["revision"]) == ("org/b", OLD)

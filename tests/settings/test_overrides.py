@@ -116,7 +116,7 @@ def test_a_digest_follows_the_settings_and_not_their_description() -> None:
 REFUSED = [  # preset, key, what is meant
     ("best", "rerank.k", "(preset 'best' has no stage 'rerank'); did you mean 'two_stage_rerank.k"),
     ("cruise", "two_stage_rerank.k", "(preset 'cruise' has no stage 'two_stage_rerank'); did you mean 'rerank.k'?"),
-    ("best", "answr.evidence", "; did you mean 'answer.k'?"),
+    ("best", "answr.k", "; did you mean 'answer.k'?"),
     ("best", "limts.batch_size", "; did you mean 'limits.batch_size'?"),
     ("vlm_only", "consistency.k", "(preset 'vlm_only' has no stage 'consistency'); known: description, "),
 ]
@@ -219,7 +219,7 @@ def test_a_stage_that_another_needs_can_be_set_where_it_is_needed() -> None:
 def test_a_preset_has_no_table_for_a_stage_that_it_lacks(tmp_path: Path, tables: str, message: str) -> None:
     """Whether or not the table holds under the profile at hand."""
     stages = 'stages = ["two_stage_rerank", "answer", "finalise"]\n'
-    (tmp_path / "p.toml").write_text(f"{stages}[two_stage_rerank]\nk2 = 2\n{tables}\n")
+    (tmp_path / "p.toml").write_text(f"{stages}[two_stage_rerank]\nk = 2\n{tables}\n")
     with pytest.raises(SettingsError, match=f"preset 'p' is malformed: {message}") as error:
         load_settings("p", "embedded", tmp_path)
     assert "\n" not in str(error.value)

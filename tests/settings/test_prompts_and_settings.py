@@ -1,5 +1,6 @@
 """Prompts and presets: every shipped one loads; malformed ones say what is wrong."""
 
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,10 +11,10 @@ from PIL import Image
 
 from agents.asking.prompts import Prompt, PromptError, PromptLibrary
 from agents.crag_agent import CragAgent
-from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
-from agents.settings.presets import MODELS, load_settings
+from agents.profiles.profile import MODELS, PRESETS, PROFILES, PROMPTS, SettingsError, load_profile, names, scorer_name
+from agents.settings.presets import Settings, load_settings
 from agents.settings.run_config import RunConfig
-from agents.stage import Context, Stage
+from agents.stage import Context, Stage, stage_class, stage_names
 from agents.turn import Turn
 
 
@@ -214,11 +215,9 @@ def test_limits_come_from_the_last_place_that_names_them(tmp_path: Path) -> None
     assert (other.batch_size, other.seconds_per_turn, other.seconds_per_dialog) == (8, 20.0, 90.0)
 
 
-def test_options_for_a_preset_are_for_a_role_that_the_profile_has(tmp_path: Path) -> None:
-    write(tmp_path, "own.toml", '[models.chat]\nkind = "vllm"\n[presets.best.chta]\nmax_batch = 4\n')
-    with pytest.raises(
-        SettingsError, match=r"\[presets\.best\.chta\] is for a role without a model; roles: chat"
-    ) as error:
+def test_options_beside_other_models_are_for_a_role_that_the_profile_has(tmp_path: Path) -> None:
+    write(tmp_path, "own.toml", '[models.chat]\nkind = "vllm"\n[beside.chat.chta]\nmax_batch = 4\n')
+    with pytest.raises(SettingsError, match="no model for the role 'chta'; roles: chat") as error:
         load_profile("own", tmp_path)
     assert "\n" not in str(error.value)
 
@@ -250,7 +249,7 @@ def test_a_profile_takes_from_its_base_what_it_does_not_name(tmp_path: Path) -> 
     with pytest.raises(SettingsError, match="'round' extends itself: round extends about extends round"):
         load_profile("round", tmp_path)
     write(tmp_path, "lost.toml", 'extends = "nowhere"\n')
-    with pytest.raises(SettingsError, match="no profile 'nowhere'"):
+    with pytest.raises(SettingsError, match="profile 'lost' extends 'nowhere', but there is no profile 'nowhere'"):
         load_profile("lost", tmp_path)
 
 
@@ -262,6 +261,93 @@ def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: 
     last, apart = load_profile("last", tmp_path), load_profile("apart", tmp_path)
     assert (last.limits, last.overlays) == ({"batch_size": 2, "seconds_per_turn": 7.0}, ("base", "next", "last"))
     assert (apart.limits, apart.overlays) == ({"batch_size": 2, "seconds_per_turn": 9.0}, ("apart",))
+
+
+def read_own(folder: Path, name: str = "own", profile: str = "p", **more: list[str]) -> Settings:
+    """Read a preset of a folder under a profile of the folder that has the models a and b."""
+    write(folder, "p.toml", 'sees = false\n[models.chat]\nkind = "x"\npath = "a"\n[search]\nimage_model = "b"\n')
+    return load_settings(name, profile if profile != "p" else load_profile("p", folder), folder, folder, **more)
+
+
+BASE = """description = "base"
+stages = ["image_search", "answer", "finalise"]
+[image_search]
+k = 1
+min_score = 0.1
+[answer]
+k = 2
+[models.a.image_search]
+k = 3
+[profiles.p.image_search]
+k = 4
+[profiles.blind.answer]
+k = 5
+"""
+
+
+def test_a_preset_takes_from_its_base_what_it_does_not_name_and_comes_after_it(tmp_path: Path) -> None:
+    write(tmp_path, "base.toml", BASE)
+    assert read_own(tmp_path, "base").image_search.k == 4
+    write(tmp_path, "own.toml", 'extends = "base"\n[image_search]\nk = 6\n')
+    own = read_own(tmp_path)
+    assert (own.image_search.k, own.image_search.min_score, own.answer.k) == (6, 0.1, 5), (
+        "an extension comes after all tables of its base"
+    )
+    assert (own.description, own.stages) == ("base", ("image_search", "answer", "finalise"))
+    write(tmp_path, "own.toml", 'extends = "base"\n[image_search]\nk = 6\n[models."a + b".image_search]\nk = 7\n')
+    assert read_own(tmp_path).image_search.k == 7
+    write(
+        tmp_path,
+        "last.toml",
+        'extends = "own"\ndescription = "last"\nstages = ["image_search", "queries", "answer", "finalise"]\n',
+    )
+    last = read_own(tmp_path, "last")
+    assert (last.description, last.image_search.k, last.answer.k) == ("last", 7, 5)
+    assert last.stages == ("image_search", "queries", "answer", "finalise")
+    assert read_own(tmp_path, "last", overrides=["image_search.k=9"]).image_search.k == 9
+    assert read_own(tmp_path, "last", "other").image_search.k == 6
+
+
+def test_a_preset_may_extend_one_of_its_name_and_files_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    write(tmp_path / "inner", "best.toml", 'extends = "best"\n[queries]\nk = 3\n')
+    write(tmp_path / "inner", "mine.toml", 'extends = "./best.toml"\n[select_entity]\nmin_inliers = 9\n')
+    mine, best = (load_settings(name, "gpu") for name in (str(tmp_path / "inner" / "mine"), "best"))
+    assert (mine.queries.k, mine.select_entity.min_inliers) == (3, 9)
+    kept = {"queries", "select_entity"}
+    assert mine.model_dump(exclude=kept) == best.model_dump(exclude=kept)
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ('extends = "bese"', r"^preset 'own' extends 'bese', but there is no preset 'bese'; did you mean 'base'\?"),
+        ('extends = "./gone"', r"^preset 'own' extends './gone', but there is no preset './gone' \(no file .*gone.toml\)"),
+        ("extends = 7", "^preset 'own' extends 7, but there is no preset 7"),
+        ('extends = "own"', "^preset 'own' extends itself: own extends own$"),
+        ('extends = "round"', "^preset 'own' extends itself: own extends round extends own$"),
+        ('extends = "broken"', r"^preset .*broken.toml.* is not valid TOML"),
+        ('extends = "base"\nstages = ["answer"]', "^preset 'own', which extends 'base', is malformed: .*no stage gives the answer"),
+        ('extends = "base"\n[answer]\nkk = 1', "^preset 'own', which extends 'base', is malformed: .*'answer.kk'"),
+        ('extends = "base"\n[queries]\nk = 1', r"^preset 'own' is malformed: \[queries\] changes nothing: .*'own' has no stage 'queries'"),
+        ('extends = "base"\n[profiles.x.queries]\nk = 1', r"^preset 'own' is malformed: \[profiles.\"x\".queries\] changes nothing"),
+        ('extends = "base"\nstages = ["queries", "finalise"]\n[answer]\nk = 1', r"^preset 'own' is malformed: \[answer\] changes nothing"),
+        ('extends = "base"\nmodels = 1', "^preset 'own' is malformed: models holds a table for each model"),
+    ],
+)  # fmt: skip
+def test_a_preset_that_cannot_extend_another_says_why(tmp_path: Path, own: str, message: str) -> None:
+    write(tmp_path, "base.toml", BASE)
+    write(tmp_path, "round.toml", 'extends = "own"\n')
+    write(tmp_path, "broken.toml", "stages = [\n")
+    write(tmp_path, "own.toml", own + "\n")
+    with pytest.raises(SettingsError, match=message):
+        read_own(tmp_path)
+
+
+def test_how_many_a_stage_keeps_is_called_k() -> None:
+    names = {(stage, name) for stage in stage_names() for name in stage_class(stage).Options.model_fields}
+    things = r"(max|min|num|n|top)_?(chunks|entries|entities|pages|queries|objects|documents|evidence|pictures|k)|k\d"
+    assert [each for each in sorted(names) if re.fullmatch(things, each[1])] == []
 
 
 def test_a_replaced_model_or_server_applies_to_every_role_that_uses_it() -> None:
@@ -278,18 +364,20 @@ def test_a_replaced_model_or_server_applies_to_every_role_that_uses_it() -> None
 
 def test_a_profile_of_the_same_machine_has_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:
     base = (
-        '[models.chat]\nkind = "a"\n[limits]\nseconds_per_turn = 7.0\nbatch_size = 4\n'
-        "[presets.p.chat]\nimages = 3\n[presets.q.chat]\nimages = 2\n"
+        '[models.chat]\nkind = "a"\n[models.matcher]\nkind = "m"\n[models.detector]\nkind = "d"\n'
+        "[limits]\nseconds_per_turn = 7.0\nbatch_size = 4\n"
+        "[beside.matcher.chat]\nimages = 3\n[beside.detector.chat]\nimages = 2\n"
     )
     write(tmp_path, "base.toml", base)
-    same = 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n[presets.q.chat]\nimages = 5\n'
+    same = 'extends = "base"\nsame_machine = true\n[limits]\nbatch_size = 2\n[beside.detector.chat]\nimages = 5\n'
     write(tmp_path, "same.toml", same)
     write(tmp_path, "other.toml", 'extends = "base"\n')
     profile, other = load_profile("same", tmp_path), load_profile("other", tmp_path)
     assert profile.limits == {"seconds_per_turn": 7.0, "batch_size": 2}
     assert other.limits == {"seconds_per_turn": 7.0, "batch_size": 4}, "limits are taken in any case"
-    assert (profile.under("p").models["chat"]["images"], profile.under("q").models["chat"]["images"]) == (3, 5)
-    assert other.under("p").models["chat"] == {"kind": "a"}
+    images = [profile.with_loaded([role]).models["chat"]["images"] for role in ("matcher", "detector")]
+    assert images == [3, 5]
+    assert other.with_loaded(["matcher"]).models["chat"] == {"kind": "a"}
     preset = (
         'stages = ["understand", "image_search", "answer", "finalise"]\n[profiles.base.image_search]\nk = 2\nmin_score = 0.5\n'
         "[profiles.same.image_search]\nk = 3\n"

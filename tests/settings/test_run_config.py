@@ -17,8 +17,7 @@ from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles import profile as profiles
 from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import ROOT, Profile, SettingsError
-from agents.settings import presets
+from agents.profiles.profile import PRESETS, ROOT, Profile, SettingsError
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -40,8 +39,7 @@ def test_a_run_reads_preset_profile_and_prompts_once(
         read["prompts"] += 1
         library(self, *arguments, **options)
 
-    for reader in (presets, profiles):
-        monkeypatch.setattr(reader, "read_table", count_table)
+    monkeypatch.setattr(profiles, "read_table", count_table)
     monkeypatch.setattr(PromptLibrary, "__init__", count_library)
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -84,10 +82,47 @@ def test_there_is_one_agent_and_the_evaluator_imports_it(monkeypatch: pytest.Mon
         UserAgent()
 
 
-def test_a_profile_may_have_other_options_for_a_preset() -> None:
-    profile = Profile(name="p", models={"chat": {"kind": "x", "images": 1}}, presets={"many": {"chat": {"images": 6}}})
-    assert profile.under("many").models == {"chat": {"kind": "x", "images": 6}}
-    assert profile.under("other") is profile
+def test_a_model_may_have_other_options_beside_others_that_a_preset_loads() -> None:
+    models = {role: {"kind": "x"} for role in ("chat", "detector", "matcher")}
+    beside = {
+        "detector + matcher": {"chat": {"batch": 2, "images": 1}},
+        "matcher": {"chat": {"batch": 4, "share": 0.7}, "matcher": {"half": True}},
+    }
+    profile = Profile(name="p", models=models, beside=beside)
+    assert profile.with_loaded(["chat", "detector"]) is profile
+    matched = profile.with_loaded(["chat", "matcher"]).models
+    assert (matched["chat"], matched["matcher"]) == (
+        {"kind": "x", "batch": 4, "share": 0.7},
+        {"kind": "x", "half": True},
+    )
+    both = profile.with_loaded(["matcher", "chat", "detector"]).models
+    assert both["chat"] == {"kind": "x", "batch": 2, "images": 1, "share": 0.7}, "the table for more models comes last"
+
+
+@pytest.mark.parametrize(
+    "beside", [{"matcher": {"chat": {}}}, {"chat": {"matcher": {}}}, {"chat + matcher": {"chat": {}}}]
+)
+def test_options_beside_a_model_that_the_profile_lacks_are_refused(
+    beside: dict[str, dict[str, dict[str, object]]],
+) -> None:
+    with pytest.raises(ValueError, match="the profile has no model for the role 'matcher'; roles: chat"):
+        Profile(name="p", models={"chat": {"kind": "x"}}, beside=beside)
+
+
+@pytest.mark.parametrize("profile", ["gpu", "gpu_fp8", "gpu_tuned"])
+def test_a_copy_and_an_extension_of_a_preset_keep_the_memory_plan_of_the_gpu(tmp_path: Path, profile: str) -> None:
+    """The plan follows from the models that a preset loads: under another name the engine would take too much of the card."""
+    copy, extension = tmp_path / "copied.toml", tmp_path / "mybest.toml"
+    copy.write_bytes((PRESETS / "best.toml").read_bytes())
+    extension.write_text('extends = "best"\n[grounded_answer]\nk = 12\n', encoding="utf-8")
+    chat, copied, extended, alone = (
+        RunConfig.read(preset, profile).profile.models["chat"]
+        for preset in ("best", str(copy), str(extension), "direct_rag")
+    )
+    assert chat == copied == extended
+    assert chat["gpu_memory_utilization"] < alone["gpu_memory_utilization"] and chat["max_batch"] < alone["max_batch"]
+    without = RunConfig.read("best", profile, without=["two_stage_rerank"])
+    assert without.profile.models["chat"] == alone, "the reranker that the plan makes room for is not loaded"
 
 
 @pytest.mark.parametrize("module", ["agents.user_config", "agents.stage", "agents.asking.ask"])

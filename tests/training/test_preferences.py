@@ -106,7 +106,6 @@ def test_replies_that_were_sampled_otherwise_are_refused(change: dict[str, Any],
 
 
 def test_replies_that_do_not_say_how_they_were_sampled_are_refused(tmp_path: Path) -> None:
-    """As those of an older version."""
     (tmp_path / dpo.SAMPLES).write_text(json.dumps(asdict(make_sampled_replies(RIGHT))) + "\n")
     with pytest.raises(TrainingDataError, match=r"it does not say how.*; remove the file"):
         complete_samples(tmp_path / dpo.SAMPLES, SAMPLING, [example(0)], lambda _: [])
