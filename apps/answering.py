@@ -22,9 +22,8 @@ from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import read_photo_file
-from agents.runner.otlp import OtlpSender, open_sender
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
-from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
+from agents.settings.shared_options import ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
 from apps.outcome import Outcome, build_outcome
 
@@ -75,25 +74,16 @@ class About:
 class Answerer:
     """Asks an agent and, if a trace file is given, appends traces to it. Calls must not overlap.
 
-    A ``CragAgent`` also reports how its answers came about, and its turns are sent as spans by ``spans``.
+    A ``CragAgent`` also reports how its answers came about.
     """
 
-    def __init__(
-        self,
-        agent: BaseAgent,
-        trace: Path | None = None,
-        about: About | None = None,
-        spans: OtlpSender | None = None,
-    ) -> None:
+    def __init__(self, agent: BaseAgent, trace: Path | None = None, about: About | None = None) -> None:
         self._agent = agent
         self.about = about
-        self._spans = spans
         self._records: list[Mapping[str, Any]] = []
-        self._sent: list[Mapping[str, Any]] = []  # the same as ``trace.*`` lets spans hold it
         self._seconds: deque[float] = deque(maxlen=_TIMED)  # of the latest questions, each its share of its call
         if isinstance(agent, CragAgent):
-            listen = None if spans is None else self._sent.extend
-            agent.trace_to(trace, listen, listen_whole=self._records.extend)
+            agent.trace_to(trace, listen_whole=self._records.extend)
 
     @property
     def batch_size(self) -> int:
@@ -129,7 +119,6 @@ class Answerer:
             AgentError: The agent raised anything else, except for Ctrl-C.
         """
         self._records.clear()
-        self._sent.clear()
         if isinstance(self._agent, CragAgent):
             self._agent.watch(watch)
         began = time.monotonic()
@@ -148,8 +137,6 @@ class Answerer:
         if wrong := [type(answer).__name__ for answer in answers if not isinstance(answer, str)]:
             raise AgentError(f"the agent failed (it returned {wrong[0]} instead of text)")
         self._seconds.extend([(time.monotonic() - began) / len(questions)] * len(questions))
-        if self._spans is not None:
-            self._spans.send(self._sent)
         # Agents of other classes have no records; nor has a batch whose records cannot be made.
         records = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, records, strict=True)]
@@ -182,7 +169,7 @@ def read_photo(path: Path) -> Image.Image:
         raise PhotoError(f"{path} cannot be read as a photo ({one_line(error)}); try JPEG, PNG or WebP") from error
 
 
-class AnswererOptions(ProbedModelOptions, OtlpOptions):
+class AnswererOptions(ProbedModelOptions):
     """Options that choose an agent, the same for every application."""
 
     group = "who answers"
@@ -234,7 +221,6 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         config, searched = _read_options(options)
         if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
-        spans = open_sender(options, preset=config.preset, profile=config.profile.name)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
         about = About(
@@ -242,7 +228,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         )
         if config.collection_note:
             print_error(config.collection_note)
-        answerer = Answerer(agent, options.trace, about, spans)
+        answerer = Answerer(agent, options.trace, about)
         loaded = agent.warm_up(blank_turn=False)
     if loaded.fault is not None:
         raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")

@@ -7,7 +7,7 @@
 # - requirements/torch-pypi.txt: torch as PyPI has it, and what that needs besides on Linux, CUDA for the most part.
 #   The other build of torch, without CUDA, stands in requirements/torch-cpu.txt, which is kept by hand: it is not on PyPI.
 # - requirements/NAME.txt from requirements/NAME.in: what NAME adds to requirements-cpu.txt.
-# - requirements/uv.txt, weights.txt, gguf-converter.txt, vllm-v0.txt and vllm-v0-wheels.txt: these packages alone.
+# - requirements/uv.txt, weights.txt and gguf-converter.txt: these packages alone.
 set -euo pipefail
 uv=$1
 options=("${@:2}")
@@ -53,8 +53,8 @@ awk '/^[a-z]/ {apart = /^(cuda|nvidia)-/ || /^(torch|triton)==/} {print > (apart
 publish requirements-cpu.txt requirements/cpu.in
 publish requirements/torch-pypi.txt requirements/cpu.in
 
-for name in dev otlp train web web-tests scale vectordb transformers4 audit; do on_top "$name" "${options[@]}"; done
-for name in uv weights gguf-converter vllm-v0 vllm-v0-wheels; do
+for name in dev train web web-tests scale transformers4 audit; do on_top "$name" "${options[@]}"; done
+for name in uv weights gguf-converter; do
   [ -e "requirements/$name.txt" ] && cp "requirements/$name.txt" "$work/$name.txt"
   compile "requirements/$name.in" "$work/$name.txt" --no-deps "${options[@]}"
   publish "requirements/$name.txt" "requirements/$name.in"

@@ -54,8 +54,6 @@ SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
 PIPELINES = ("organiser", "embedded")
 """Kinds of search that the organiser's pipeline makes: over indices of a hub, and over indices that were built here."""
 
-SEARCHES: Mapping[str, str] = {"milvus": "agents.search.milvus:MilvusSearch"}
-"""Other kinds of search of this project to ``module:name`` of their class (``agents.search.kinds``)."""
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
 
@@ -140,9 +138,8 @@ class SearchModels(Table):
     def _known_kind(self) -> Self:
         if self.is_pipeline and self.options:
             raise PydanticCustomError("options", "the organiser's pipeline has no options but those of [search]")
-        kinds = (*PIPELINES, *SEARCHES)
         try:
-            look_up(self.kind, "kind of search", SettingsError, choices=kinds, attribute="ClassName")
+            look_up(self.kind, "kind of search", SettingsError, choices=PIPELINES, attribute="ClassName")
         except SettingsError as error:
             raise PydanticCustomError("kind", "{said}", {"said": str(error)}) from None
         return self

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -21,7 +21,7 @@ from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, repository_folder
-from agents.search.index_builder import BuiltIndex, IndexBuilder, Target
+from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import MAX_DOCUMENT, main_content
@@ -61,14 +61,6 @@ class IndexOptions(Options):
     out: Annotated[Path | None, Flag(metavar="HUB")] = Field(
         None, description="where to publish; not given: hub/ in the cache"
     )
-    to: Annotated[str | None, Flag(metavar="URL")] = Field(
-        None,
-        description="write the indices into this Milvus database, not into --out; http://HOST:PORT, or a path that ends in .db",
-    )
-    to_index: Literal["HNSW", "HNSW_SQ", "IVF_FLAT", "IVF_SQ8"] = Field(
-        "HNSW", description="index of the vectors there; those that end in SQ take a quarter of its memory"
-    )
-    to_shards: int = Field(1, ge=1, le=16, description="shards of a collection there, which take writes side by side")
     image_id: Annotated[str | None, Flag(metavar="ORG/NAME")] = Field(
         None, description=f"data set id; not given: {IMAGE_ID.format(tag='SPLIT')}"
     )
@@ -108,9 +100,6 @@ class IndexOptions(Options):
             and self.documents is None,
             "give your knowledge a name: --split NAME": own and self.split is None and not named,
             "--ray-address takes --workers": self.ray_address is not None and not self.workers,
-            "--to and --out are two places; give one": self.to is not None and self.out is not None,
-            "--to-index and --to-shards take --to": self.to is None
-            and bool({"to_index", "to_shards"} & self.model_fields_set),
         }
         for message in (message for message, holds in wrong.items() if holds):
             raise ValueError(message)
@@ -181,10 +170,8 @@ def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
 
 def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     hub = options.out or options.cache / "hub"
-    target = _open_target(options)
-    if target is None:
-        for dataset_id in (options.image_dataset, options.web_dataset):
-            repository_folder(hub, dataset_id)  # checks the id before anything is embedded
+    for dataset_id in (options.image_dataset, options.web_dataset):
+        repository_folder(hub, dataset_id)  # checks the id before anything is embedded
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = (
         _read_collection(options, read) if options.collection else (_images(options), _chunks(options, read))
@@ -192,9 +179,9 @@ def _build(options: IndexOptions, read: Each, embed: Each) -> None:
     lacks_images = images is None and (
         options.collection is not None or current_revision(hub, options.image_dataset) is None
     )
-    blank = [_blank(options.cache)] if lacks_images and target is None else None
+    blank = [_blank(options.cache)] if lacks_images else None
     with EmbeddingCache(options.cache / "embeddings") as cache:
-        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed, target=target)
+        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed)
         if (pictures := images if images is not None else blank) is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
             built = builder.images(pictures, image_encoder, options.image_dataset)
@@ -216,17 +203,6 @@ def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] 
     if collection.pages is not None:
         chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
     return images, chunks
-
-
-def _open_target(options: IndexOptions) -> Target | None:
-    """Connect to the database of ``--to``; None if the indices go into a hub."""
-    if options.to is None:
-        return None
-    from agents.search.milvus_target import MilvusTarget
-
-    target = MilvusTarget(options.to, options.to_index, options.to_shards, progress=not options.no_progress)
-    target.open()
-    return target
 
 
 def _images(options: IndexOptions) -> list[ImageRow] | None:

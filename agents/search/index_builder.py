@@ -112,18 +112,6 @@ class Row:
     key: bytes
 
 
-class Target(Protocol):
-    """Where an index goes that is no folder of the hub, such as a database; its methods raise SearchError if it cannot go there."""
-
-    def open(self) -> None:
-        """Check that the index can go there, before anything is embedded."""
-
-    def publish(
-        self, rows: Sequence[Row], cache: EmbeddingCache, collection: str, model: str, dataset_id: str
-    ) -> BuiltIndex:
-        """Bring the index to the state of these rows, whose vectors ``cache`` holds; ``embedded`` of what is returned stays 0."""
-
-
 _Contents = Sequence[tuple[bytes, str | Path]]
 """Texts, or the files of images, by their keys in the embedding cache."""
 
@@ -142,7 +130,6 @@ class IndexBuilder:
     progress: bool = True  # show progress bars
     # Embeds the batches, by an encoder that has to be picklable where ``agents.base.cluster.spread`` does so on a Ray cluster
     each: Each = map_locally
-    target: Target | None = None  # where to publish instead of the hub
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
         """Build the index of images; each image is read when it is embedded. Images that cannot be decoded are left out.
@@ -207,8 +194,6 @@ class IndexBuilder:
     def _publish(self, rows: Sequence[Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
         if not rows:
             raise SearchError(f"{dataset_id} cannot be built: its sources have no rows")
-        if self.target is not None:
-            return replace(self.target.publish(rows, self.cache, collection, model, dataset_id), embedded=embedded)
         folder = repository_folder(self.hub, dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
         dimensions = int(self.cache.load([rows[0].key]).shape[1])

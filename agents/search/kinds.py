@@ -1,6 +1,6 @@
 """Kinds of search besides the organiser's pipeline: a class with two batched searchers, named in ``[search]`` of a profile.
 
-The class is one of ``SEARCHES``, or ``package.module:Class`` of a class that is not part of this project. Its parameters are the options.
+It is named as ``package.module:Class``, and its parameters are the options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.base.files import one_line
 from agents.base.named import import_object, import_path
-from agents.profiles.profile import SEARCHES, SearchModels
+from agents.profiles.profile import SearchModels
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit
 from agents.search.searchers import ReadySearch, Searcher, reason
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -44,7 +44,7 @@ def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = Tr
         SearchError: The class cannot be imported, an option is unknown, or the search cannot be opened.
     """
     kind = search.kind
-    place = import_path(SEARCHES.get(kind, kind))
+    place = import_path(kind)
     assert place is not None  # the profile was checked
     factory = import_object(place, kind, "kind of search", SearchError)
     try:

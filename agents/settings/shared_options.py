@@ -6,9 +6,9 @@ import codecs
 import json
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from agents.base.command_options import Flag, Options
 from agents.base.files import well_formed
@@ -82,25 +82,3 @@ def print_json(content: Mapping[str, Any]) -> None:
     """Print JSON for programs on standard output: as UTF-8, or escaped to ASCII if the locale has another encoding."""
     is_utf8 = codecs.lookup(sys.stdout.encoding or "ascii").name == "utf-8"
     print_text(well_formed(json.dumps(content, indent=2, ensure_ascii=not is_utf8)))
-
-
-class OtlpOptions(Options):
-    """Where spans of the turns are sent, and what they may hold."""
-
-    group = "spans"
-
-    otlp: Annotated[str | None, Flag(metavar="URL")] = Field(
-        None,
-        description="send each turn as OpenTelemetry spans to this collector (docs/serving.md#what-did-it-do): names of stages and models, "
-        "times, numbers and kinds of errors",
-    )
-    otlp_content: bool = Field(
-        False,
-        description="send the texts that traces hold too: questions, answers, evidence, replies; pictures are never sent",
-    )
-
-    @model_validator(mode="after")
-    def _content_of_spans(self) -> Self:
-        if self.otlp_content and self.otlp is None:
-            raise ValueError("--otlp-content needs --otlp: name the collector that the texts are sent to")
-        return self

@@ -19,15 +19,13 @@ TRACE = "trace.jsonl"
 log = logging.getLogger(__name__)
 
 
-def append_records(
-    path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int
-) -> list[dict[str, Any]]:
-    """Append the records of a call with the ids of their turns, and return these lines.
+def append_records(path: Path, keys: Sequence[Key], records: Sequence[Mapping[str, Any]], batch: int) -> None:
+    """Append the records of a call with the ids of their turns.
 
     Nothing is written for an agent without records. A full disk loses records, not answers.
     """
     if len(records) != len(keys):
-        return []
+        return
     lines = [
         {**record, "batch": batch, "session_id": session, "interaction_id": interaction}
         for (session, interaction), record in zip(keys, records, strict=True)
@@ -36,7 +34,6 @@ def append_records(
         append_lines(path, (json.dumps(line, ensure_ascii=False) for line in lines))
     except OSError as error:
         log.warning("the trace of batch %d cannot be written to %s: %s", batch, path, error)
-    return lines
 
 
 def drop_other_records(path: Path, keys: Collection[Key]) -> None:

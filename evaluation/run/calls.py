@@ -108,10 +108,6 @@ def _has_reply(exchange: Mapping[str, Any]) -> bool:
 Listen = Callable[[Callable[[list[dict[str, Any]]], None]], object]
 """Makes an agent pass the records of each call to a function (``CragAgent.trace_to``)."""
 
-SendRecords = Callable[[Sequence[Mapping[str, Any]]], None]
-"""Gets the records of a call, with the ids of their turns."""
-
-
 MakeCall = Callable[[Sequence[Slot]], Call]
 """Makes the call of a batch, once all earlier turns of its dialogs have been answered."""
 

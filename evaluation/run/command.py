@@ -117,7 +117,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         console.print(config.collection_note, style="yellow", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
-    judging, send = _judging(options, bars), launching.open_spans(options, config)
+    judging = _judging(options, bars)
     datasets = [(kind, load(kind, options), folder) for kind, folder in options.folders]
     samples = {kind: sample for kind, dataset, _ in datasets if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []
@@ -135,7 +135,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
             generation = phases.answer_sessions(
                 launched, dataset, folder, console, about=about, sample=sample, tokenizer=options.tokenizer, rules=options.rules,
                 conversations=options.num_conversations.limit(kind), resume=options.resume, progress=judging.progress,
-                bars=bars, send=send, max_failures=options.max_failures,
+                bars=bars, max_failures=options.max_failures,
             )  # fmt: skip
             if generation.interrupted:
                 return INTERRUPTED

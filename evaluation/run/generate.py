@@ -23,7 +23,7 @@ from evaluation.progress import Bar, MakeBar, turn_bar
 from evaluation.records import I_DONT_KNOW, AnsweredTurn, EvaluationError, Key, RunLogLine, Session, make_answered_turn
 from evaluation.rules import OURS, Rules
 from evaluation.run.batches import Slot, schedule, schedule_by_queue
-from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts, SendRecords
+from evaluation.run.calls import Answering, Call, CallResult, Listen, OneAgent, ReplyCounts
 from evaluation.run.provided_evidence import ProvidedEvidence
 from evaluation.run.truncation import Truncator
 
@@ -73,7 +73,6 @@ class _AnswerLog:
     responses: JsonLinesWriter
     costs: JsonLinesWriter
     trace: Path
-    send: SendRecords
     bar: Bar
     errors: dict[Key, str] = field(default_factory=dict)
     _backlog: list[_Answers] = field(default_factory=list)
@@ -104,7 +103,7 @@ class _AnswerLog:
                 self.costs.write(asdict(cost))
                 self.responses.write(line.to_line())
             keys = [line.key for line, _ in answers.lines]
-            self.send(append_records(self.trace, keys, answers.records, answers.number))
+            append_records(self.trace, keys, answers.records, answers.number)
             self.bar.update(len(answers.lines))
         self._backlog.clear()
         self.costs.sync()
@@ -133,7 +132,6 @@ def generate(
     replies: ReplyCounts | None = None,
     evidence: ProvidedEvidence | None = None,
     listen: Listen | None = None,
-    send: SendRecords = lambda _: None,
     max_failures: int = 0,
 ) -> Generation:
     """Ask every turn once and write the answers to ``output_dir/response.jsonl``.
@@ -162,7 +160,6 @@ def generate(
         replies: Returns the counts of the reply cache; called before and after each call of an agent of this process.
         evidence: Searches for each turn and passes the evidence with the call; None: the agent searches.
         listen: Makes an agent of this process pass its records, which go to trace.jsonl.
-        send: Gets the records of each call as trace.jsonl holds them.
         max_failures: Number of calls in a row that fail on every turn (``CallResult.failure``) and end the run. Their answers are not
             kept. 0: never.
 
@@ -198,7 +195,7 @@ def generate(
         JsonLinesWriter(responses) as out,
         JsonLinesWriter(output_dir / RUN_LOG) as costs,
     ):
-        answer_log = _AnswerLog(answers, out, costs, output_dir / TRACE, send, bar)
+        answer_log = _AnswerLog(answers, out, costs, output_dir / TRACE, bar)
         try:
             results = answering.answer(still, partial(_make_call, sessions, images, answers, evidence))
             for number, (call, reply) in enumerate(results):

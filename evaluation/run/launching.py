@@ -24,7 +24,7 @@ from agents.time_limits.deadline import CallCancelledError
 from evaluation.files.manifest import FULL_QUERIES, INDEX, SPLIT
 from evaluation.judge.local_judge import LocalJudge, YesOrNo, load_cut
 from evaluation.records import REPLIES, EvaluationError
-from evaluation.run.calls import Answering, CallResult, ReplyCounts, SendRecords
+from evaluation.run.calls import Answering, CallResult, ReplyCounts
 from evaluation.run.foreign_agent import ForeignAgent, ForeignAgentPlace, find_python
 from evaluation.run.options import PROVIDED, RunOptions
 from evaluation.run.provided_evidence import ProvidedEvidence, look_up_gold_entries, read_full_queries
@@ -43,7 +43,6 @@ __all__ = [
     "launch_agent",
     "make_local_judge",
     "make_yes_or_no",
-    "open_spans",
     "plan_shared_search",
     "prepare",
     "preset_names",
@@ -167,21 +166,6 @@ def launch_agent(
     if search is None:
         return launched_agent
     return replace(launched_agent, keep_up=partial(pipeline.kept_up, cancel=agent.cancel, cancelled=CallCancelledError))
-
-
-def open_spans(options: RunOptions, config: RunConfig) -> SendRecords:
-    """Return the function that sends records as spans; it does nothing without ``--otlp``.
-
-    Raises:
-        EvaluationError: A package is missing, or the address is none of HTTP.
-    """
-    from agents.runner.otlp import OtlpError, open_sender
-
-    try:
-        sender = open_sender(options, preset=config.preset, profile=config.profile.name)
-    except OtlpError as error:
-        raise EvaluationError(str(error)) from error
-    return (lambda _: None) if sender is None else sender.send
 
 
 def _is_ours(options: RunOptions) -> bool:

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
-from agents.settings.shared_options import OtlpOptions, ProbedModelOptions
+from agents.settings.shared_options import ProbedModelOptions
 from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
 
@@ -312,7 +312,7 @@ class ForeignAgentOptions(Options):
     )
 
 
-class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions, OtlpOptions):
+class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions):
     """Run the CRAG-MM agent over a data set and score its answers."""
 
     group = "the run"

@@ -39,7 +39,6 @@ from evaluation.records import (
 from evaluation.report.console_tables import print_conversations, print_latency, print_origins, print_scores
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
-from evaluation.run.calls import SendRecords
 from evaluation.run.generate import Generation, generate
 from evaluation.run.truncation import load_truncator
 
@@ -61,7 +60,6 @@ def answer_sessions(
     resume: bool = False,
     progress: bool = True,
     bars: MakeBar = turn_bar,
-    send: SendRecords = lambda _: None,
     max_failures: int = 0,
 ) -> Generation:
     """Let an agent answer the sessions of a data set into ``output_dir``, with its records.
@@ -101,7 +99,7 @@ def answer_sessions(
     generation = generate(
         launched.agent, sessions, dataset, truncator, output_dir, conversations=conversations, rules=rules,
         resume=resume, progress=progress, bars=bars, warm_up=launched.warm_up, begin=begin, replies=launched.replies,
-        evidence=launched.evidence, listen=listen, send=send, max_failures=max_failures,
+        evidence=launched.evidence, listen=listen, max_failures=max_failures,
     )  # fmt: skip
     if models := launched.models():  # nothing is loaded if every answer was there already; run.json has the models then
         add_to_manifest(output_dir, {"models": models})

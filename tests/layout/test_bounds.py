@@ -73,7 +73,6 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/runner/trace.py": "lines that this program has just written",
         "agents/search/document_process.py": "a line of the process that started it",
         "agents/search/index_sources.py": "files of the organiser's form that the user names",
-        "agents/search/milvus.py": INDEX,
         "agents/search/pages/page_text.py": "a page within limits of tags, in own_sources and page_reader",
         "agents/search/office_files.py": "the function itself, in document_process: bytes, cells, seconds and memory are bounded",
         "agents/search/pdf_pages.py": "the function itself, in document_process: bytes, pages, seconds and memory are bounded",
