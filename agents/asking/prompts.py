@@ -6,10 +6,11 @@ A template has a YAML front matter (see ``FrontMatter``) and sections that begin
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError
+from jinja2 import StrictUndefined, Template, TemplateSyntaxError, nodes
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -86,10 +87,12 @@ class Prompt:
             environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")
             continued = self.settings.continues
+            self._before = Prompt(path.with_name(f"{continued}.j2"), (*continued_by, path)) if continued else None
             self._sections: list[tuple[str, Template]] = [
-                *(Prompt(path.with_name(f"{continued}.j2"), (*continued_by, path))._sections if continued else ()),
+                *(self._before._sections if self._before is not None else ()),
                 *((role, environment.from_string(body)) for role, body in zip(pieces[1::2], pieces[2::2], strict=True)),
             ]
+            self._environment, self._bodies = environment, pieces[2::2]
         except ValidationError as error:
             raise PromptError(f"prompt template {path} is malformed: {first_fault(error)}") from error
         except TemplateSyntaxError as error:
@@ -105,6 +108,13 @@ class Prompt:
         if all(role != "user" for role, _ in self._sections):
             raise PromptError(f"prompt template {path} has no '=== user' line: add one, with the question below it")
         self.name, self.path = path.stem, path
+
+    @cached_property
+    def wording(self) -> tuple[str, ...]:
+        """Literal texts of the template and of the one that it continues: all that it says without its values."""
+        trees = (self._environment.parse(body) for body in self._bodies)
+        own = (piece.data for tree in trees for piece in tree.find_all(nodes.TemplateData))
+        return (*(self._before.wording if self._before is not None else ()), *own)
 
     def render(self, **values: Any) -> str:
         """Render the whole prompt as one text, for templates that are no chat, such as descriptions."""

@@ -21,6 +21,7 @@ from agents.methods.citations import join_sentences
 from agents.methods.origins import find_origin
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
+from agents.texts.echoes import repeats_prompt
 from agents.texts.refusals import refuses
 from agents.texts.text import cut_to_tokens, one_line
 from agents.turn import Candidate, Turn
@@ -28,6 +29,9 @@ from agents.unanswered import WORDS, find_cause
 
 RULES = (Citations, Orders, AnswerForm, MinLead, RealTime, DualVerification, Witnesses, Algorithm1)
 """Rules of this project in their order. Those of the preset come after them, then the cut on P(idk), and the gate last."""
+
+ECHO = "the model repeated its prompt"
+"""Reason for which such a candidate, which is no answer, is not given."""
 
 
 class FinaliseOptions(
@@ -86,8 +90,9 @@ class Finalise(Stage):
             signals = read_signals(turn, context.search.uses_provided(turn.provided))
             turn.record(signals=convert_to_signals(signals))
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
-            reason, is_doubt = self._explain_withholding(turn, values, context)
-            text = self._cut_answer(turn, candidate, context) if candidate is not None else ""
+            is_echo = candidate is not None and _is_echo(turn, candidate, context)
+            reason, is_doubt = (ECHO, False) if is_echo else self._explain_withholding(turn, values, context)
+            text = self._cut_answer(turn, candidate, context) if candidate is not None and not is_echo else ""
             if reason is None and not text:
                 reason = _explain_nothing(turn)
             if reason is None:
@@ -144,6 +149,15 @@ class Finalise(Stage):
         if turn.cited is not None:
             return join_sentences(turn.cited, tokens, markers=self.options.cite)
         return cut_to_tokens(one_line(candidate.text), tokens)
+
+
+def _is_echo(turn: Turn, candidate: Candidate, context: Context) -> bool:
+    """Return whether an answer repeats what its turn's prompts say by themselves, whatever was filled in."""
+    names = {exchange.prompt for record in turn.records for exchange in record.exchanges}
+    prompts = [context.prompts[name] for name in sorted(names) if name in context.prompts]
+    return not refuses(candidate.text) and repeats_prompt(
+        candidate.text, (text for prompt in prompts for text in prompt.wording)
+    )
 
 
 def _explain_nothing(turn: Turn) -> str:

@@ -787,3 +787,14 @@ def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:
     assert dialog_turn.grounded_question == "How tall is this? (Eiffel Tower)"
     away = turn("How tall is Big Ben?", entity=Entity("Eiffel Tower"), needs_image=False)
     assert away.grounded_question == "How tall is Big Ben?"
+
+
+def test_a_line_of_the_prompt_is_no_answer() -> None:
+    """The model of two cores gave its prompt's remark on the entity for what a photo shows, and dialogs went on from it."""
+    line = 'A picture search took the photo to show "Berlin Cathedral". It may be another thing.'
+    parts = context(settings(), chat=ScriptedChat(lambda _: line))
+    dialog_turn = turn("What is this?", evidence=(evidence("Berlin Cathedral was finished in 1905."),))
+    run_stages([dialog_turn], parts, Answer, Finalise)
+    decision = dialog_turn.records[-1].decision
+    assert dialog_turn.answer == IDK and decision is not None
+    assert (decision.candidate, decision.reason) == (None, "the model repeated its prompt")
