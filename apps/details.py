@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from agents.models.pixels import jpeg_data_url
 from agents.search.pages.fetching import is_http
 from apps.answering import About
-from apps.outcome import Outcome, ShownEvidence
+from apps.outcome import Crop, Outcome, ShownEvidence
 from apps.page_job import Step
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
@@ -127,17 +127,24 @@ def _render_findings(outcome: Outcome) -> str:
     understood = f"<p>Understood as: {escape(outcome.question)}</p>" if outcome.question else ""
     entity = _render_entity(outcome)
     alike = ", ".join(f"{escape(name)} {score:.2f}" for name, score in outcome.alike)
-    searched = (f"{number} {crop.phrase}".strip() for number, crop in enumerate(outcome.crops, 1))
     rest = [
         f'<p class="dim">{label}: {text}</p>'
         for label, text in (
             ("Text read", ", ".join(f"“{escape(line)}”" for line in outcome.read)),
-            ("Searched with the whole photo and", escape(", ".join(searched))),
+            ("Searched with", escape(_name_crops(outcome.crops))),
             ("Alike", alike),
         )
         if text
     ]
     return f"<h2>In the photo</h2>{entity}{understood}{''.join(rest)}"
+
+
+def _name_crops(crops: Sequence[Crop]) -> str:
+    """Say what the search saw: the photo and how many crops, with their numbers if they have names that tell them apart."""
+    count = f"the whole photo and {len(crops)} crop{'s' * (len(crops) != 1)}" if crops else ""
+    if len({crop.phrase for crop in crops if crop.phrase}) < 2:
+        return count
+    return f"{count}: {', '.join(f'{number} {crop.phrase}'.strip() for number, crop in enumerate(crops, 1))}"
 
 
 def _render_entity(outcome: Outcome) -> str:

@@ -27,14 +27,17 @@ _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error"
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all and ego, by category, by domain, and by ``SPLITS``."""
+    """Print the tables of a scores dictionary: all turns and those of smart glasses, by category, by domain, and by ``SPLITS``."""
     console.print(_build_overall_table(scores, title))
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
             console.print(_build_group_table(name, scores[key]))
     for split in SPLITS:
         if split.key in scores:
-            console.print(_build_group_table(split.heading, scores[split.key], scores["intervals_95"][split.key]))
+            heading = f"{split.heading} ({split.meaning})"
+            console.print(
+                _build_group_table(split.heading, scores[split.key], scores["intervals_95"][split.key], heading)
+            )
 
 
 def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callable[[JudgedTurn], str | None]) -> None:
@@ -55,7 +58,7 @@ def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callabl
 def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("")
-    for name in ("all", "ego"):
+    for name in ("all", "smart glasses"):
         table.add_column(name, justify="right")
         table.add_column("95%", justify="right", style="dim")
     for label, key, rate in _ROWS:
@@ -82,8 +85,9 @@ def _build_group_table(
     name: str,
     groups: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, Mapping[str, Sequence[float]]] | None = None,
+    heading: str | None = None,
 ) -> Table:
-    table = Table(title=f"By {name.lower()}", title_justify="left")
+    table = Table(title=f"By {(heading or name).lower()}", title_justify="left")
     table.add_column(name, no_wrap=intervals is not None)
     for column in ("turns", "accuracy", "missing", "hallucination", "truthfulness"):
         table.add_column(column, justify="right")

@@ -204,6 +204,7 @@ class Split:
     Attributes:
         key: Name in scores_dictionary.json.
         heading: Heading of the table of the groups.
+        meaning: Explains the two groups to those who read the table.
         fact: Returns the fact, None if it is not stated.
         yes: Name of the group for which the fact holds.
         no: Name of the other group.
@@ -211,6 +212,7 @@ class Split:
 
     key: str
     heading: str
+    meaning: str
     fact: Callable[[TurnFacts], bool | None]
     yes: str
     no: str
@@ -227,9 +229,30 @@ class Split:
 
 
 SPLITS = (
-    Split("by_photo", "Photo", lambda facts: facts.same_photo, "same photo", "another photo"),
-    Split("by_answerable", "Question", lambda facts: facts.answerable, "answerable", "unanswerable"),
-    Split("by_attribute", "Answer", lambda facts: facts.one_attribute, "one attribute", "anything else"),
+    Split(
+        "by_photo",
+        "Photo",
+        "of the knowledge graph, altered, or another one of the same thing",
+        lambda facts: facts.same_photo,
+        "same photo",
+        "another photo",
+    ),
+    Split(
+        "by_answerable",
+        "Question",
+        "whether graph and pages hold what its answer takes",
+        lambda facts: facts.answerable,
+        "answerable",
+        "unanswerable",
+    ),
+    Split(
+        "by_attribute",
+        "Answer",
+        "an attribute of the graph, or what takes a page or several facts",
+        lambda facts: facts.one_attribute,
+        "one attribute",
+        "anything else",
+    ),
 )
 
 

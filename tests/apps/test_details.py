@@ -78,6 +78,8 @@ def test_the_framed_photo_is_part_of_the_page() -> None:
 def test_what_is_not_recognised_is_not_shown_as_the_entity() -> None:
     html = render_details(Outcome("a", nearest=("A <cup>", 0.224), alike=(("A <cup>", 0.224),)))
     assert "<p>Not recognised; nearest: A &lt;cup&gt; (cosine 0.22)</p>" in html and "<b>" not in html
+    html = render_details(Outcome("a", nearest=("Cup", 0.9), left_out="of another kind than animal", question="x"))
+    assert "nearest: Cup (cosine 0.90; of another kind than animal)" in html
 
 
 def test_the_words_of_the_answer_are_marked_in_the_evidence() -> None:
@@ -105,3 +107,19 @@ def test_steps_that_are_shown_while_waiting_are_escaped() -> None:
     progress = render_progress((Step("<b>reading 5 pages", 2.04), Step("verifying", 3.4)), "about 30 s a question")
     assert "&lt;b&gt;reading 5 pages" in progress and "2.0 s" in progress
     assert "Working: 5 s, about 30 s a question" in progress and "verifying" in progress
+
+
+@pytest.mark.parametrize(
+    ("phrases", "words"),
+    [
+        ((), None),
+        (("object",) * 6, "the whole photo and 6 crops<"),
+        (("cup",), "the whole photo and 1 crop<"),
+        (("", ""), "the whole photo and 2 crops<"),
+        (("cup", "spoon"), "the whole photo and 2 crops: 1 cup, 2 spoon<"),
+        (("cup", "", "spoon"), "the whole photo and 3 crops: 1 cup, 2, 3 spoon<"),
+    ],
+)
+def test_crops_are_counted_and_named_where_their_names_differ(phrases: tuple[str, ...], words: str | None) -> None:
+    html = render_details(Outcome("a", entity="x", crops=tuple(Crop(0, 0, 1, 1, phrase) for phrase in phrases)))
+    assert ("Searched with" in html) is (words is not None) and (words or "") in html
