@@ -111,11 +111,15 @@ class BoxFound:
 
 @dataclass(frozen=True)
 class PictureFound:
-    """A picture of the image index: the names of what it shows, and its cosine."""
+    """A picture of the image index: the names of what it shows, and its cosine.
+
+    ``left_out`` says why its entity was not considered, however alike the picture is.
+    """
 
     name: str
     score: float
     url: str = ""
+    left_out: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ class Outcome:
     question: str = ""  # as the agent understood it, where that is not what was asked
     entity: str | None = None  # what the photo is taken to show
     nearest: tuple[str, float] | None = None  # what is most alike where nothing was recognised, name and cosine
+    left_out: str = ""  # why the nearest does not count, besides its cosine
     read: tuple[str, ...] = ()  # lines of text in the photo, where an OCR reader told them to the model
     # Pictures of the knowledge graph that image search found, name and cosine, best first, each name once
     alike: tuple[tuple[str, float], ...] = ()
@@ -88,7 +89,10 @@ class Outcome:
     @property
     def unrecognised(self) -> str | None:
         """The most similar entity in words; None if the entity was recognised or nothing was found."""
-        return None if self.nearest is None else "Not recognised; nearest: {} (cosine {:.2f})".format(*self.nearest)
+        if self.nearest is None:
+            return None
+        reason = f"; {self.left_out}" if self.left_out else ""
+        return "Not recognised; nearest: {} (cosine {:.2f}{})".format(*self.nearest, reason)
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values for a JSON document."""
@@ -126,6 +130,7 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
         question="" if record.question == record.query else record.question,
         entity=record.entity,
         nearest=(record.nearest.name, record.nearest.score) if record.nearest is not None else None,
+        left_out=record.nearest.left_out if record.nearest is not None else "",
         read=record.read,
         alike=tuple(scores.items())[:MAX_SOURCES],
         crops=tuple(

@@ -181,6 +181,11 @@ class SelectEntity(Stage):
             description="rules: how much more alike another kind of thing an entity's description may be than the kind that the question "
             "names (agents/english/thing_kinds.toml), a difference of cosines; None: kinds do not matter",
         )
+        sure_score: Cosine = Field(
+            1.0,
+            description="rules: cosine of the whole photo from which an entity is kept whatever kind the question names: the photo shows "
+            "nothing else",
+        )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
@@ -231,9 +236,12 @@ class SelectEntity(Stage):
                     for key, own in self._compare(named, context, self._features).items()
                 }
             self._weigh(named, context, same, misfits)
-        for turn, choices in turn_choices:
+        chosen = {id(turn): (turn.entity, turn.entity_score) for turn, _ in ranked}
+        for (turn, choices), (_, ranked_choices) in zip(turn_choices, ranked, strict=True):
             own = same.get(id(turn), {})
             self._recognise(turn, choices, own, self._minimum(turn, context))
+            if turn.entity is None and not turn.entities and ranked_choices:
+                turn.nearest = _find_nearest(turn, chosen[id(turn)], ranked_choices, misfits[id(turn)])
             turn.record(entity=turn.entity_name, nearest=turn.nearest)
             turn.note(
                 entities=[entity.name for entity in turn.entities],
@@ -254,7 +262,7 @@ class SelectEntity(Stage):
             (turn, choice.entity, turn.target.kind)
             for turn, choices in ranked
             for choice in choices[:_MAX_DESCRIBED]
-            if turn.target.kind is not None
+            if turn.target.kind is not None and choice.entity.name not in self._list_sure(turn)
         ]
         if not comparisons:
             return names
@@ -264,6 +272,16 @@ class SelectEntity(Stage):
             if is_misfit:
                 names[id(turn)] |= {entity.name}
         return names
+
+    def _list_sure(self, turn: Turn) -> frozenset[str]:
+        """Return the names of the entities whose picture is nearly the whole photo."""
+        return frozenset(
+            each.entity.name
+            for view in turn.views
+            if view.region is None
+            for each in list_choices(view)
+            if each.score >= self.options.sure_score
+        )
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.
@@ -295,9 +313,6 @@ class SelectEntity(Stage):
             if best_entity is not None and turn.entity is None and turn.entities:
                 turn.entity = turn.entities[0]
                 turn.entity_score = recognised.get(turn.entity.name, choices[0]).score
-        if turn.entity is None and not turn.entities and choices:
-            nearest = (choices[0].entity, choices[0].score) if best_entity is None else (best_entity, score)
-            turn.nearest = PictureFound(nearest[0].name, round(nearest[1], 4))
 
     def _compare(
         self, named: Sequence[tuple[Turn, list[Choice]]], context: Context, feature_cache: PictureFeatures
@@ -397,6 +412,18 @@ class SelectEntity(Stage):
             ]
             best = choices[int(np.argmax(totals))]
             turn.entity, turn.entity_score = best.entity, best.score
+
+
+def _find_nearest(
+    turn: Turn, chosen: tuple[Entity | None, float], choices: Sequence[Choice], misfits: Container[str]
+) -> PictureFound:
+    """Return the most similar entity of a photo of which none was recognised: at the place that the question names, else of all."""
+    entity, score = chosen
+    if entity is None or turn.target.position is None:
+        best = max(choices, key=lambda each: each.score)
+        entity, score = best.entity, best.score
+    left_out = f"its description is of another kind than {turn.target.kind}" if entity.name in misfits else ""
+    return PictureFound(entity.name, round(score, 4), left_out=left_out)
 
 
 def is_named(turn: Turn, entity: Entity) -> bool:

@@ -39,6 +39,7 @@ def collect_notes(stage: StageRecord) -> dict[str, str]:
     """Collect what a stage found and noted, by name; boxes and evidence are shown elsewhere."""
     notes: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
     notes["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
+    notes["left out, because"] = stage.nearest.left_out if stage.nearest is not None else ""
     notes["pictures"] = [{"name": each.name, "score": each.score} for each in stage.pictures]
     notes |= {f"answer ({basis})": answer for basis, answer in stage.answers.items()}
     notes |= stage.checks

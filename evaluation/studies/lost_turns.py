@@ -96,7 +96,8 @@ def _explain(question: JudgedQuestion, calibrate: str) -> LostTurn:
         return LostTurn(question, "withheld", "the agent keeps no record of its turns", "")
     nearest = record.nearest
     if question.photo and nearest is not None and not _is_right_candidate(question):
-        detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f})"
+        reason = f"; {nearest.left_out}" if nearest.left_out else ""
+        detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
         return LostTurn(question, "not recognised", detail, f"a photo like {question.photo} among those of its exhibit")
     if not _has_evidence(question):
         return LostTurn(question, "not found", "no evidence holds an accepted answer", source)
