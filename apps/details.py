@@ -131,7 +131,7 @@ def _render_findings(outcome: Outcome) -> str:
         f'<p class="dim">{label}: {text}</p>'
         for label, text in (
             ("Text read", ", ".join(f"“{escape(line)}”" for line in outcome.read)),
-            ("Searched with", escape(_name_crops(outcome.crops))),
+            ("Searched with the whole photo and", escape(_name_crops(outcome.crops))),
             ("Alike", alike),
         )
         if text
@@ -140,8 +140,8 @@ def _render_findings(outcome: Outcome) -> str:
 
 
 def _name_crops(crops: Sequence[Crop]) -> str:
-    """Say what the search saw: the photo and how many crops, with their numbers if they have names that tell them apart."""
-    count = f"the whole photo and {len(crops)} crop{'s' * (len(crops) != 1)}" if crops else ""
+    """Say how many crops the search saw, and their numbers if they have names that tell them apart."""
+    count = f"{len(crops)} crop{'s' * (len(crops) != 1)}" if crops else ""
     if len({crop.phrase for crop in crops if crop.phrase}) < 2:
         return count
     return f"{count}: {', '.join(f'{number} {crop.phrase}'.strip() for number, crop in enumerate(crops, 1))}"

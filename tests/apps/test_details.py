@@ -113,11 +113,11 @@ def test_steps_that_are_shown_while_waiting_are_escaped() -> None:
     ("phrases", "words"),
     [
         ((), None),
-        (("object",) * 6, "the whole photo and 6 crops<"),
-        (("cup",), "the whole photo and 1 crop<"),
-        (("", ""), "the whole photo and 2 crops<"),
-        (("cup", "spoon"), "the whole photo and 2 crops: 1 cup, 2 spoon<"),
-        (("cup", "", "spoon"), "the whole photo and 3 crops: 1 cup, 2, 3 spoon<"),
+        (("object",) * 6, "the whole photo and: 6 crops<"),
+        (("cup",), "the whole photo and: 1 crop<"),
+        (("", ""), "the whole photo and: 2 crops<"),
+        (("cup", "spoon"), "the whole photo and: 2 crops: 1 cup, 2 spoon<"),
+        (("cup", "", "spoon"), "the whole photo and: 3 crops: 1 cup, 2, 3 spoon<"),
     ],
 )
 def test_crops_are_counted_and_named_where_their_names_differ(phrases: tuple[str, ...], words: str | None) -> None:
