@@ -40,14 +40,14 @@ _TIME = re.compile(
     re.IGNORECASE,
 )
 _NAMED_TIME = re.compile(  # not "in Paris"
-    r"\b(?:[Aa]t|[Oo]n|[Uu]nder|(?:[Ii]n )?[Tt]he)(?: (?:the|late|early|middle|eve of))* (?P<name>[A-Z]\w+)"
+    r"\b(?:[Aa]t|[Oo]n|[Uu]nder|(?:[Ii]n )?[Tt]he)(?: (?:the|late|early|middle|eve of)){0,4} (?P<name>[A-Z]\w+)"
 )
-_NUMBER = re.compile(r"\W*\d[\d.,\s–-]*\W*")
-_QUANTITY = re.compile(r"\W*\d[\d.,\s–-]*\S{0,14}\W*")
-_QUALIFIER = re.compile(r"\([^)]*\)")
+_NUMBER = re.compile(r"\W*+\d[\d\W]*+")
+_QUANTITY = re.compile(r"\W*+\d[\d.,\s–-]*+\S{0,14}\W*+")
+_QUALIFIER = re.compile(r"\([^()]*\)")
 _SCIENTIFIC = re.compile(r"\b(?:scientific|latin|botanical) name\b", re.IGNORECASE)  # may be the title of a page
 _WORD = re.compile(r"[^\W_]+")
-_CARRIER = re.compile(r"\b(?:what|which|who) [^?]*?\bon (?:the|this|that) (?P<noun>[\w-]+)", re.IGNORECASE)
+_CARRIER = re.compile(r"\b(?:what|which|who) [^?]{0,200}?\bon (?:the|this|that) (?P<noun>[\w-]+)", re.IGNORECASE)
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
 _DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
@@ -98,8 +98,8 @@ def find_misfit(
         return "the question asks for a figure, and the answer has none"
     if _ASKS_TIME.match(question) and not _TIME.search(answer) and not _names_time(answer, question, entity or ""):
         return "the question asks for a time, and the answer has none"
-    is_figure = _QUANTITY if _ASKS_WHICH_OF.match(question) else _NUMBER  # "3M" may have made it
-    if _ASKS_NAME.match(question) and is_figure.fullmatch(answer):
+    is_figure = _QUANTITY.fullmatch(answer) if _ASKS_WHICH_OF.match(question) else _NUMBER.fullmatch(answer)
+    if _ASKS_NAME.match(question) and is_figure:  # "3M" may have made it
         return "the question asks for a name, and the answer is a figure"
     if is_about_several(question):
         return None

@@ -30,17 +30,18 @@ class Expression:
     """A compiled expression of a module, and the methods by which the module applies it."""
 
     name: str
-    pattern: re.Pattern[str]
+    pattern: re.Pattern[Any]
     methods: frozenset[str]
 
     def work(self, text: str) -> None:
         """Apply the expression as the module does; look for every match where that is unknown."""
+        data = text.encode() if isinstance(self.pattern.pattern, bytes) else text
         if not self.methods or self.methods - _ANCHORED:
-            for _ in self.pattern.finditer(text):
+            for _ in self.pattern.finditer(data):
                 pass
         else:
             for method in self.methods:
-                getattr(self.pattern, method)(text)
+                getattr(self.pattern, method)(data)
 
 
 def expressions(package: ModuleType) -> Iterator[Expression]:
@@ -72,7 +73,7 @@ def _members(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
-def heads(pattern: re.Pattern[str]) -> set[str]:
+def heads(pattern: re.Pattern[Any]) -> set[str]:
     """Return texts that lead an expression up to each of its unlimited repetitions; the empty text is one."""
     beginnings = {""}
     _shortest(_parser.parse(pattern.pattern, pattern.flags), "", beginnings)
@@ -128,7 +129,7 @@ def _sample(member: Any) -> str:
     return _OF_CATEGORY.get(str(argument), "!") if kind == "CATEGORY" else ""
 
 
-def inputs(pattern: re.Pattern[str]) -> Iterator[Callable[[int], str]]:
+def inputs(pattern: re.Pattern[Any]) -> Iterator[Callable[[int], str]]:
     """Yield makers of texts of so many characters: each head, a unit many times, and an end that does not match."""
     for head in sorted(heads(pattern)):
         for unit in (*FEW_UNITS, head) if head else UNITS:

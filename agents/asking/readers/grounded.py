@@ -18,7 +18,7 @@ MAX_MISSING = 2
 _SEARCH = re.compile(r"^\W{0,3}search\W{0,2}:(?P<queries>[^\n]*)", re.IGNORECASE | re.MULTILINE)
 _CALCULATION = re.compile(r"\[\[([^\[\]]{1,80})\]\]")
 _NUMBER = re.compile(r"[\d.,\s]+")
-_SOURCE = re.compile(r"\s*\[(?:(?P<photo>photo)|(?P<numbers>\d{1,2}(?:, ?\d{1,2})*))\]", re.IGNORECASE)
+_SOURCE = re.compile(r"(?<!\s)\s*+\[(?:(?P<photo>photo)|(?P<numbers>\d{1,2}(?:, ?\d{1,2})*))\]", re.IGNORECASE)
 _CHOSEN = re.compile(r"\W{0,4}(?:answer )?(?P<choice>[ab]|none|neither|no)\b", re.IGNORECASE)
 
 

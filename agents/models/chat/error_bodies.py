@@ -36,7 +36,7 @@ _STATUSES = {
 """Statuses that names of errors come with, for errors behind status 200."""
 
 _MARKUP_CHARACTERS = 10_000  # of a page that are searched for its words
-_MARKUP = re.compile(r"<(style|script)\b.*?</\1\s*>|<!--.*?-->|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(r"<(style|script)\b(?:.*?</\1\s*>|.*)|<!--(?:.*?-->|.*)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
 _TIMES = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
 _UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "": 1.0}
 _ASKS_TO_WAIT = re.compile(

@@ -26,7 +26,7 @@ _TOO_MANY_TOKENS = re.compile(
     re.IGNORECASE,
 )
 """Ways to say that prompt and reply are longer than the model's context."""
-_MINUTE_TOO_SMALL = re.compile(r"request too large[^:]*\btokens", re.IGNORECASE)
+_MINUTE_TOO_SMALL = re.compile(r"request too large[^:]{0,200}\btokens", re.IGNORECASE)
 """A prompt beyond all tokens of a minute, which some servers say with 429 although no pause helps."""
 _ROLES = re.compile(
     r"\b(?:system|developer|assistant)\b[^.]{0,40}\broles?\b|\broles?\b[^.]{0,60}\b(?:system|developer|assistant)\b|"

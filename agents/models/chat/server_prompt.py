@@ -20,7 +20,7 @@ _MARGIN = 1.05  # factor of the cut: evidence may have more tokens per character
 _NUMBER = re.compile(r"\d{1,3}(?:,\d{3})+|\d+")
 _LIMIT = re.compile(
     r"(?:context[ _](?:length|size|window|of)|model length|limit|allowed|n_ctx|<=|>)\D{0,20}"
-    rf"({_NUMBER.pattern})|({_NUMBER.pattern})(?: tokens?)? maximum",
+    rf"({_NUMBER.pattern})|(?<![\d,])({_NUMBER.pattern})(?: tokens?)? maximum",
     re.IGNORECASE,
 )
 
