@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
+from contextlib import suppress
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -111,13 +112,14 @@ class Worker:
 
 
 def _serve(jobs: _Jobs) -> None:
-    while (job := jobs.get()) is not None:
-        work, future = job
-        try:
-            future.set_result(work())
-        except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
-            future.set_exception(error)
-        del job, work, future  # or the turns would live until the next ones come
+    with suppress(ProcessEndsError):  # raised anywhere, and Python prints the traceback of a thread
+        while (job := jobs.get()) is not None:
+            work, future = job
+            try:
+                future.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
+                future.set_exception(error)
+            del job, work, future  # or the turns would live until the next ones come
 
 
 _left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agents.time_limits import worker
+from agents.time_limits.worker import ProcessEndsError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,3 +75,18 @@ STAGE_LEFT_BEHIND = """
 def test_a_stage_that_was_left_behind_ends_in_silence() -> None:
     ended = left_behind(130, STAGE_LEFT_BEHIND)
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "answered\n", "")
+
+
+def test_a_worker_that_is_ended_between_two_jobs_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the process reaches a thread more than once, so maybe outside of any work; Python prints that traceback."""
+
+    class Ending(queue.SimpleQueue[Any]):
+        def get(self, block: bool = True, timeout: float | None = None) -> Any:
+            raise ProcessEndsError
+
+    printed: list[threading.ExceptHookArgs] = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    thread = threading.Thread(target=worker._serve, args=(Ending(),))
+    thread.start()
+    thread.join()
+    assert printed == []
