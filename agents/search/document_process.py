@@ -35,9 +35,10 @@ def read_pdf_apart(path: Path) -> PdfDocument:
     return PdfDocument(**{**fields, **by_number})
 
 
-def read_word_apart(path: Path) -> str:
+def read_word_apart(path: Path) -> tuple[str, str]:
     """Read a document as ``read_word`` does, in the process; its errors are those of ``read_pdf_apart``."""
-    return str(_read("word", path))
+    title, text = _read("word", path)
+    return title, text
 
 
 def read_workbook_apart(path: Path) -> dict[str, list[list[str]]]:

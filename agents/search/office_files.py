@@ -1,4 +1,4 @@
-"""Reads files of Word and Excel: a document as HTML, a workbook as texts of cells."""
+"""Reads files of Word and Excel: a document as the text of a page, a workbook as texts of cells."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _MAX_CELLS = 2_000_000  # of a sheet, empty ones too
 _HEADINGS = "p[style-name='Title'] => h1:fresh\np[style-name='Subtitle'] => h2:fresh"  # beside Word's own
 
 
-def read_word(path: Path) -> str:
-    """Return a document of Word as HTML, without its pictures, and with the first row of each table as its header.
+def read_word(path: Path) -> tuple[str, str]:
+    """Read a document of Word as a page, without its pictures, and with the first row of each table as its header.
+
+    Returns:
+        Its first heading of the first level, or "", and its text.
 
     Raises:
         SourceError: mammoth is not installed.
@@ -29,6 +32,8 @@ def read_word(path: Path) -> str:
     try:
         import mammoth
         from lxml import html
+
+        from agents.search.pages.page_text import MAX_DOCUMENT, check_tags, main_content
     except ImportError as error:
         raise SourceError("reading Word files takes: pip install mammoth") from error
     _check_size(path)
@@ -41,7 +46,11 @@ def read_word(path: Path) -> str:
         first = next(table.iter("tr"), None)
         for cell in [] if first is None else first.iterchildren("td"):
             cell.tag = "th"
-    return str(html.tostring(root, encoding="unicode"))
+    page = f"<html><body>{html.tostring(root, encoding='unicode')}</body></html>"
+    check_tags(page)
+    heading = root.find(".//h1")
+    title = "" if heading is None else " ".join(heading.text_content().split())
+    return title, main_content(page, MAX_DOCUMENT)
 
 
 def read_workbook(path: Path) -> dict[str, list[list[str]]]:

@@ -27,6 +27,7 @@ from agents.search.document_process import UnreadableError, read_pdf_apart, read
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.charsets import decode_page
+from agents.search.pages.page_text import check_tags
 from agents.search.pages.web_cache import cache_name
 from agents.search.searchers import reason
 from agents.texts.markdown_tables import repeat_headers, write_table
@@ -41,7 +42,6 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
 _CAPTION = ".txt"
 MAX_DOCUMENT_BYTES = 10 * 2**20
-_MAX_TAGS = 400_000
 """Larger documents are left out. A megabyte of text takes 30 MB of memory; a thousand tags take 1.5 MB, and 0.1 s at most."""
 _MAX_CAPTION_BYTES = 2**20
 _PARTS = re.compile(  # a folder that browsers write beside a saved page, in the user's language
@@ -285,7 +285,7 @@ def read_documents(
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
-    HTML and Word (whose text ``content_of`` takes out), Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
+    HTML (whose text ``content_of`` takes out), Word, Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
     own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files;
     ``agents.base.cluster.spread`` does so on a Ray cluster.
 
@@ -338,7 +338,8 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         elif ending in _HTML:
             pages, problem = _html(folder / path, url, content_of), ""
         elif ending == _WORD:
-            pages, problem = _word(folder / path, url, content_of), ""
+            title, text = read_word_apart(folder / path)
+            pages, problem = [Page(url, title or path.stem, text)], ""
         elif ending in _READERS:
             pages, problem = _READERS[ending](folder / path, url)
         else:
@@ -371,19 +372,8 @@ def _is_pdf(path: Path) -> bool:
 
 def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
     page = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES))
-    _check_tags(page)
+    check_tags(page)
     return [Page(url, _title(page) or path.stem, content_of(page))]
-
-
-def _word(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = f"<html><body>{read_word_apart(path)}</body></html>"
-    _check_tags(page)
-    return [Page(url, _title(page, ".//h1") or path.stem, content_of(page))]
-
-
-def _check_tags(page: str) -> None:
-    if (count := page.count("<")) > _MAX_TAGS:
-        raise TooLargeError(f"it has {count} tags, of which at most {_MAX_TAGS} are read; divide it")
 
 
 def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
@@ -395,14 +385,14 @@ def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
     ], ""
 
 
-def _title(page: str, place: str = ".//title") -> str:
+def _title(page: str) -> str:
     from lxml import html
 
     try:
         root = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8"))
     except (ValueError, AssertionError):
         return ""
-    element = root.find(place)
+    element = root.find(".//title")
     return "" if element is None else " ".join(element.text_content().split())
 
 

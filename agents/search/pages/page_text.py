@@ -5,10 +5,13 @@ import re
 
 import trafilatura
 
+from agents.base.files import TooLargeError
 from agents.texts.text import looks_like_markup, simplify_markup, visible_text
 
 MAX_DOCUMENT = 8_000_000  # characters of a document's text that are indexed
 MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
+
+_MAX_TAGS = 400_000  # of a document
 
 _MIN_CHARACTERS = 200
 """Where less than this of a page is taken for content, all that a reader sees of it is kept: a list, a form, a single line."""
@@ -16,6 +19,16 @@ _MIN_CHARACTERS = 200
 _HEADING = re.compile(r"(<h([1-6])\b[^<>]{0,300}>)\s*(?!</h)", re.IGNORECASE)
 
 logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of every page without content
+
+
+def check_tags(document: str) -> None:
+    """Check that a document has few enough tags to be read.
+
+    Raises:
+        TooLargeError: It has more.
+    """
+    if (count := document.count("<")) > _MAX_TAGS:
+        raise TooLargeError(f"it has {count} tags, of which at most {_MAX_TAGS} are read; divide it")
 
 
 def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
