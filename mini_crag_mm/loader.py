@@ -45,9 +45,7 @@ class SetPaths:
         self.wiki_pages = root / "pages" / "wiki.jsonl"  # taken from Wikipedia summaries
         self.own_pages = root / "pages" / "own.jsonl"  # written for the set
         self.embeddings = root / "embeddings.npz"  # of what the indices of both splits hold
-        self.answers = (
-            root / "answers"
-        )  # of presets, as their runs saved them: SPLIT/PRESET/TASK/, SPLIT_full_pages/PRESET/TASK/
+        self.answers = root / "answers"  # of presets, as their runs saved them: SPLIT_full_pages/PRESET/TASK/
         self.attribution = root / "ATTRIBUTION.md"  # sources, authors and licences
 
     def examples(self, split: Split) -> Path:

@@ -24,8 +24,8 @@ from agents.record import TurnRecord
 from agents.runner.intake import tidy
 from evaluation.commands import make_console
 from evaluation.files.traces import TRACE, read_traces
-from lab.attribution.retrieval import ndcg_at, recall_at
 from lab.benchmarks.common import BenchmarkOptions, build_table, refuse_other_questions, run
+from lab.benchmarks.rankings import ndcg_at, recall_at
 from mini_crag_mm.content_models import WIKI_PREFIX, Content, Split, load_content
 from mini_crag_mm.loader import SET, PreparedSet, read_kg, read_pages
 

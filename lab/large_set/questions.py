@@ -15,8 +15,8 @@ from agents.texts.wikitext import flatten
 from evaluation.judge.answer_text import AnswerText
 from evaluation.records import I_DONT_KNOW
 from lab.benchmarks.losses import says_answer
+from lab.large_set.question_rules import QuestionRules, capitalise
 from lab.large_set.templates import AttributeTemplate, Templates
-from lab.training.question_rules import QuestionRules, capitalise
 from mini_crag_mm.content_models import Category, Content, Domain, Entity, PlacedObject, Question, Scene, Split
 from mini_crag_mm.loader import WebPage
 
@@ -189,7 +189,7 @@ class QuestionMaker:
                     yield self._ask(known_entity, template, views[number % len(views)], source)
 
     def _ask_articles(self) -> Iterator[Question]:
-        """Ask what a sentence of the entity's own article says, by the rules of ``lab.training.question_rules``."""
+        """Ask what a sentence of the entity's own article says, by the rules of ``lab.large_set.question_rules``."""
         for known_entity in self._known_entities.values():
             title, views = known_entity.entity.wiki, self._views[known_entity.entity.id]
             text = self._articles.get(title or "")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agents.record import EvidenceFound, PictureFound, StageRecord, TurnRecord
-from lab.attribution.retrieval import ndcg_at, recall_at
+from lab.benchmarks.rankings import ndcg_at, recall_at
 from lab.benchmarks.retrieval_recall import Truth, Truths, compute_recall, main
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.loader import SET

@@ -52,10 +52,10 @@ def test_malformed_models_are_none(models: Any) -> None:
 
 
 def test_runs_without_a_date_are_read(tmp_path: Path) -> None:
-    """Those that come with the set were made before dates were noted."""
-    about = read_manifest(ROOT / "mini_crag_mm/answers/public_test/best/single-turn")
+    about = read_manifest(ROOT / "mini_crag_mm/answers/public_test_full_pages/best/single-turn")
+    assert make_card([about], 139)["date"] == about.pop("date")
     card = make_card([about], 139)
-    assert "date" not in card and (card["preset"], card["commit"], card["turns"]) == ("best", "7f65970", "139")
+    assert "date" not in card and (card["preset"], card["commit"], card["turns"]) == ("best", "a969459c", "139")
     write_manifest(tmp_path, about, resume=False)
     write_manifest(tmp_path, about, resume=True)
     assert read_manifest(tmp_path) == about

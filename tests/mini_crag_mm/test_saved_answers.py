@@ -15,33 +15,24 @@ from mini_crag_mm.organiser_format import build_datasets
 ROOT = Path(__file__).parents[2]
 _RATES = re.compile(r"^\| `(\w+)` \| \**(-?[\d.]+)%.*? \| \**(-?[\d.]+)%", re.MULTILINE)
 _COUNTS = r"(\d+), (\d+), (\d+)"
-_SNIPPETS_ROW = re.compile(rf"^\| `(\w+)` \| [\da-f, ]+ \| {_COUNTS} \|[^|]+\|[^|]+\| {_COUNTS} \|", re.MULTILINE)
-_FULL_PAGES_ROW = re.compile(rf"^\| `(\w+)`, all 239 turns \| {_COUNTS} \|", re.MULTILINE)
-SNIPPETS, FULL_PAGES = "public_test", "public_test_full_pages"
-RUNS = [run for group in (SNIPPETS, FULL_PAGES) for run in sorted((SET.answers / group).iterdir()) if run.is_dir()]
+_ROW = re.compile(rf"^\| `(\w+)` \| {_COUNTS} \|[^|]+\| {_COUNTS} \|", re.MULTILINE)
+RUNS = [run for run in sorted((SET.answers / "public_test_full_pages").iterdir()) if run.is_dir()]
 
 
 @pytest.fixture(scope="module")
-def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Entry]]:
+def entries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Entry]:
     folder = tmp_path_factory.mktemp("saved")
     built = build_datasets(folder / "datasets")
     options = OneJudgeOptions(
         dataset=built.root, split="public_test", eval_model="rule", cache=folder, no_progress=True, out=None
     )
-    return {
-        group: {
-            entry.label: entry
-            for entry in read_entries(
-                [str(run) for run in RUNS if run.parent.name == group], options, Console(quiet=True)
-            ).entries
-        }
-        for group in (SNIPPETS, FULL_PAGES)
-    }
+    read = read_entries([str(run) for run in RUNS], options, Console(quiet=True))
+    return {entry.label: entry for entry in read.entries}
 
 
-@pytest.mark.parametrize("run", RUNS, ids=lambda run: f"{run.parent.name}/{run.name}")
-def test_every_turn_of_the_split_is_answered(run: Path, entries: dict[str, dict[str, Entry]]) -> None:
-    turns = entries[run.parent.name][run.name].turns
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_every_turn_of_the_split_is_answered(run: Path, entries: dict[str, Entry]) -> None:
+    turns = entries[run.name].turns
     assert len({judged.turn.key for judged in turns}) == len(turns)
     alone = [judged for judged in turns if judged.turn.total_turn_count == 1]
     assert (len(alone), len(turns) - len(alone)) == (139, 100)
@@ -61,21 +52,18 @@ def _split(entry: Entry) -> tuple[list[JudgedTurn], list[JudgedTurn]]:
 
 
 def test_the_readme_says_what_the_rule_judge_makes_of_those_from_full_pages(
-    entries: dict[str, dict[str, Entry]],
+    entries: dict[str, Entry],
 ) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     rates = {label: (float(questions), float(dialogs)) for label, questions, dialogs in _RATES.findall(readme)}
-    assert {"best", "direct_rag", "vlm_only"} <= rates.keys() <= entries[FULL_PAGES].keys()  # the notes have all
+    assert {"best", "direct_rag", "vlm_only"} <= rates.keys() <= entries.keys()  # the notes have all
     for label in rates:
-        for rate, turns in zip(rates[label], _split(entries[FULL_PAGES][label]), strict=True):
+        for rate, turns in zip(rates[label], _split(entries[label]), strict=True):
             right, _, wrong = _count(turns)
             assert rate == pytest.approx(100 * (right - wrong) / len(turns), abs=0.05), label
 
 
-def test_the_notes_say_what_it_makes_of_them(entries: dict[str, dict[str, Entry]]) -> None:
+def test_the_notes_say_what_it_makes_of_them(entries: dict[str, Entry]) -> None:
     notes = (ROOT / "lab" / "notes" / "results.md").read_text(encoding="utf-8")
-    rows = {label: tuple(map(int, counts)) for label, *counts in _FULL_PAGES_ROW.findall(notes)}
-    assert rows == {label: _count(entry.turns) for label, entry in entries[FULL_PAGES].items()}
-    rows = {label: tuple(map(int, counts)) for label, *counts in _SNIPPETS_ROW.findall(notes)}
-    counted = {label: sum(map(_count, _split(entry)), ()) for label, entry in entries[SNIPPETS].items()}
-    assert rows == counted
+    rows = {label: tuple(map(int, counts)) for label, *counts in _ROW.findall(notes)}
+    assert rows == {label: sum(map(_count, _split(entry)), ()) for label, entry in entries.items()}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -239,17 +239,3 @@ def _bare_words(text: str) -> set[str]:
 def capitalise(text: str) -> str:
     """Return a text with its first letter in upper case, and the others as they are."""
     return text[:1].upper() + text[1:]
-
-
-def interleave_kinds(questions: Sequence[MadeQuestion], order: Sequence[float]) -> list[MadeQuestion]:
-    """Interleave the questions by kind, so that a frequent kind does not crowd out the others.
-
-    Within a kind they are sorted by the number that ``order`` has for each.
-    """
-    ranked: Counter[str] = Counter()
-    places = []
-    for number in sorted(range(len(questions)), key=lambda place: order[place]):
-        kind = questions[number].kind
-        places.append((ranked[kind], order[number], number))
-        ranked[kind] += 1
-    return [questions[number] for _, _, number in sorted(places)]
