@@ -106,3 +106,11 @@ def test_the_readme_lists_every_page_and_every_note() -> None:
     notes = (ROOT / "lab" / "notes" / "README.md").read_text(encoding="utf-8")
     assert "](lab/notes/README.md)" in listed
     assert not [note.name for note in NOTES if note.name != "README.md" and f"]({note.name})" not in notes]
+
+
+def test_the_change_log_is_one_sentence_a_change() -> None:
+    """Readers look for their own fault: a list of phrases, or a paragraph a change, hides it."""
+    section = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].partition("\n## ")[0]
+    lines = section.splitlines()
+    assert len(lines) <= 70
+    assert [line for line in lines if len(line) > 200 or not re.match(r"- [^:]+: |### |\[|$", line)] == []
