@@ -1,5 +1,6 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
+import itertools
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,6 +30,11 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Evidence, LabelledPicture, Turn
 
 STAGES = Path(__file__).resolve().parent / "stages"
+
+PAPERS: Mapping[str, tuple[str, ...]] = {
+    "cruise": ("summarise", "dual_answer", "consistency", "chain_of_verification"),
+}
+"""The names of the stages in each module of ``agents/papers``; a module is imported when one of them is asked for."""
 
 _MAX_NAMED = 5  # entities found in the photo, of which a single fact may name some
 
@@ -213,7 +219,7 @@ class Stage(ABC):
     """One step from a question to its answer; its class declares all that is known of it."""
 
     Options: ClassVar[type[StageOptions]] = StageOptions  # its settings; ``options`` holds those of the preset
-    name: ClassVar[str]  # its name in presets and traces: that of the module that defines it
+    name: ClassVar[str]  # its name in presets and traces; if the class says none, that of the module that defines it
     fills: ClassVar[tuple[str, ...]] = ()  # the fields of ``Turn`` that it fills or replaces
     # ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``:
     # without it the preset's rule may not let the answer pass, so a share of every call is kept for it. ``decides``: it
@@ -288,13 +294,13 @@ class Stage(ABC):
 
 
 def stage_names() -> list[str]:
-    """List the stages of this project: the modules of ``agents/stages``."""
-    return sorted(path.stem for path in STAGES.glob("[!_]*.py"))
+    """List the stages of this project: the modules of ``agents/stages``, and those of one paper alone (``PAPERS``)."""
+    return sorted([*itertools.chain.from_iterable(PAPERS.values()), *(path.stem for path in STAGES.glob("[!_]*.py"))])
 
 
 @cache
 def stage_class(reference: str) -> type[Stage]:
-    """Import a stage: a module of ``agents/stages``, or ``package.module:ClassName``.
+    """Import a stage: a module of ``agents/stages``, one of ``PAPERS``, or ``package.module:ClassName``.
 
     Raises:
         SettingsError: There is no such stage.
@@ -303,12 +309,13 @@ def stage_class(reference: str) -> type[Stage]:
     if isinstance(place, ImportPath):
         stage_type: type[Stage] = import_object(place, reference, "stage", SettingsError, Stage)
         return stage_type
-    path = f"agents.stages.{place}"
+    paper = next((paper for paper, names in PAPERS.items() if place in names), None)
+    path = f"agents.papers.{paper}" if paper else f"agents.stages.{place}"
     module = import_module(path, reference, "stage", SettingsError)
     [own] = [
         value
         for value in vars(module).values()
-        if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path
+        if isinstance(value, type) and issubclass(value, Stage) and value.__module__ == path and value.name == place
     ]
     return own
 

@@ -1,18 +1,14 @@
-"""Ranking what was found: lists fused, the chunks of a whole batch scored in one call, and the cut-off that follows their scores."""
+"""Ranking what was found: lists fused, and the chunks of a whole batch scored in one call."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
-
-import numpy as np
 
 from agents.evidence.passages import format_passage
 from agents.models.base import MultimodalPair, MultimodalReranker, Reranker
 from agents.turn import Evidence, Turn
 
 T = TypeVar("T")
-
-_RECALLED = 10  # results that CRUISE recalls (eq. 3)
 
 
 def fuse(
@@ -93,20 +89,3 @@ def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
         fine: Its fine scores, for the same texts in the same order.
     """
     return take_best(one * other for one, other in zip(coarse, fine, strict=True))
-
-
-def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float) -> float:
-    """Compute CRUISE's dynamic threshold of relevance (section 3.2, eq. 5).
-
-    It is max(tau, median - lam * MAD) over the best scores, as many as the paper recalls.
-    MAD is the median absolute deviation from the median.
-
-    Returns:
-        ``tau`` if no score is finite; other scores are left out.
-    """
-    best = sorted((score for score in scores if np.isfinite(score)), reverse=True)[:_RECALLED]
-    if not best:
-        return tau
-    median = float(np.median(best))
-    deviation = float(np.median(np.abs(np.asarray(best) - median)))
-    return max(tau, median - lam * deviation)

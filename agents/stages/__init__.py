@@ -1,1 +1,1 @@
-"""The stages, one file each: what it does, its options, the prompts and models that it uses."""
+"""The stages that several presets share, one file each: what it does, its options, its prompts and models."""

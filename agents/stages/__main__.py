@@ -15,6 +15,7 @@ from agents.settings.presets import load_settings
 from agents.stage import Stage, stage_class, stage_names
 
 PAGE = ROOT / "docs" / "stages.md"
+AGENTS = ROOT / "agents"
 _TABLE = re.compile(r"(?<=<!-- python -m agents\.stages -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
@@ -33,16 +34,17 @@ def in_order() -> list[str]:
 
 
 def row(stage: type[Stage]) -> str:
-    """Format one stage: its name, what it fills, what it does, its options, what it does with less time."""
+    """Format one stage: its name and file, what it fills, what it does, its options, what it does with less time."""
+    file = Path(inspect.getfile(stage)).relative_to(AGENTS).as_posix()
     fills = ", ".join(f"`{name}`" for name in stage.fills)
     does = " ".join((inspect.getdoc(stage) or "").split()).replace("``", "`").rstrip(".")
     options = ", ".join(f"`{name}`" for name in stage.Options.model_fields)
-    return f"| `{stage.name}` | {fills} | {does} | {options} | {stage.when_short} |"
+    return f"| `{stage.name}` | `{file}` | {fills} | {does} | {options} | {stage.when_short} |"
 
 
 def table() -> str:
     """Format all stages in Markdown."""
-    head = "| stage | fills | what it does | options | with less time |\n|---|---|---|---|---|"
+    head = "| stage | file | fills | what it does | options | with less time |\n|---|---|---|---|---|---|"
     return "\n".join([head, *(row(stage_class(name)) for name in in_order()), ""])
 
 

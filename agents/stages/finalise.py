@@ -4,7 +4,6 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
-from agents.decision.algorithm1 import Algorithm1
 from agents.decision.answer_form import AnswerForm
 from agents.decision.citations import Citations
 from agents.decision.dual_verification import DualVerification, VerifierOptions
@@ -19,6 +18,7 @@ from agents.decision.witnesses import Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import join_sentences
 from agents.methods.origins import find_origin
+from agents.papers.cruise import Algorithm1
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.echoes import repeats_prompt

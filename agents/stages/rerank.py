@@ -4,7 +4,8 @@ from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
 from agents.evidence.passages import convert_to_record, sort_by_score
-from agents.methods.ranking import compute_mad_threshold, score_by_question, take_best
+from agents.methods.ranking import score_by_question, take_best
+from agents.papers.cruise import compute_mad_threshold
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn
 

@@ -18,12 +18,12 @@ from agents.decision.signals import read_signals
 from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.models.vision.boxes import crop
+from agents.papers.cruise import DualAnswer
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
 from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
-from agents.stages.dual_answer import DualAnswer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.finalise import Finalise
 from agents.stages.ground import Ground

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from graphlib import CycleError, TopologicalSorter
@@ -11,6 +12,7 @@ from pathlib import Path
 import grimp
 import pytest
 
+from agents.stage import PAPERS, Stage, stage_names
 from tools import layers
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +60,16 @@ def _list_imports(graph: grimp.ImportGraph, package: str) -> set[str]:
     own = {package, *graph.find_descendants(package)}
     modules = set().union(*(graph.find_modules_directly_imported_by(module) for module in own)) - own
     return {".".join(module.split(".")[:2]) for module in modules if module.startswith("agents.")}
+
+
+def test_every_stage_of_a_paper_is_found_by_its_name() -> None:
+    defined = {}
+    for file in sorted((ROOT / "agents" / "papers").glob("[!_]*.py")):
+        values = vars(importlib.import_module(f"agents.papers.{file.stem}")).values()
+        own = [value for value in values if isinstance(value, type) and value.__module__.endswith(f".{file.stem}")]
+        defined[file.stem] = sorted(value.name for value in own if issubclass(value, Stage))
+    assert defined == {paper: sorted(stages) for paper, stages in PAPERS.items()}
+    assert len(stage_names()) == len({*stage_names()}), "two stages have one name"
 
 
 def test_the_picture_of_the_layers_is_current(tmp_path: Path) -> None:

@@ -1,13 +1,11 @@
-"""Fusion, thresholds and boxes: the formulas on numbers worked out by hand, and properties over random input."""
-
-import math
+"""Fusion and boxes: the formulas on numbers worked out by hand, and properties over random input."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.methods.ranking import compute_mad_threshold, fuse
+from agents.methods.ranking import fuse
 from agents.models.base import Box, Detection
 from agents.models.vision.boxes import crop, overlap, pad, suppress, usable
 
@@ -35,19 +33,6 @@ def test_fusion_names_every_item_once_best_first(lists: list[list[Item]]) -> Non
     fused = names(lists)
     assert sorted(name for name, _ in fused) == sorted({name for ranked in lists for name, _ in ranked})
     assert [score for _, score in fused] == sorted((score for _, score in fused), reverse=True)
-
-
-def test_mad_threshold_by_hand() -> None:
-    # median of (0.9, 0.8, 0.7, 0.2, 0.1) = 0.7; deviations 0.2, 0.1, 0, 0.5, 0.6: their median 0.2; 0.7 - 1.5 * 0.2 = 0.4
-    assert compute_mad_threshold([0.1, 0.9, 0.7, 0.8, 0.2], tau=0.1, lam=1.5) == pytest.approx(0.4)
-
-
-def test_mad_threshold_looks_at_the_best_ten_only_and_never_goes_below_tau() -> None:
-    assert compute_mad_threshold([0.5] * 10 + [0.0] * 90, tau=0.1, lam=1.5) == 0.5
-    assert compute_mad_threshold([0.05, 0.01], tau=0.1, lam=1.5) == 0.1
-    assert compute_mad_threshold([], tau=0.1, lam=1.5) == 0.1
-    assert compute_mad_threshold([math.nan, 0.6], tau=0.1, lam=1.5) == 0.6
-    assert compute_mad_threshold([math.inf, math.inf, 0.6], tau=0.1, lam=1.5) == 0.6
 
 
 def detection(left: float, top: float, right: float, bottom: float, score: float = 1.0) -> Detection:
