@@ -32,6 +32,7 @@ from agents.turn import Evidence, LabelledPicture, Turn
 STAGES = Path(__file__).resolve().parent / "stages"
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
+    "coherence": ("coherence", "modality_answers"),
     "cruise": ("summarise", "dual_answer", "consistency", "chain_of_verification"),
 }
 """The names of the stages in each module of ``agents/papers``; a module is imported when one of them is asked for."""
