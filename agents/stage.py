@@ -32,6 +32,15 @@ from agents.turn import Evidence, LabelledPicture, Turn
 STAGES = Path(__file__).resolve().parent / "stages"
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
+    "core_mmrag": (
+        "entries",
+        "parametric_answer",
+        "choose_entry",
+        "entry_answer",
+        "reconcile",
+        "four_steps",
+        "entries_answer",
+    ),
     "coherence": ("coherence", "modality_answers"),
     "cruise": ("summarise", "dual_answer", "consistency", "chain_of_verification"),
 }

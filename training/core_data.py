@@ -19,7 +19,8 @@ from pydantic import TypeAdapter, ValidationError
 from agents.asking.prompts import Prompt
 from agents.asking.readers.entry_replies import LETTERS
 from agents.base.files import first_fault
-from agents.english.knowledge_conflict import find_best, prki
+from agents.english.knowledge_conflict import prki
+from agents.papers.core_mmrag import find_best
 from agents.profiles.profile import PROMPTS
 from agents.record import TurnRecord
 from evaluation.judge.judging import Judge

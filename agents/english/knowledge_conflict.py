@@ -1,4 +1,4 @@
-"""Where sources of knowledge disagree (CoRe-MMRAG, section 3.1), and the choice of one entry from both modalities (eq. 5)."""
+"""Whether two answers say the same, and so whether sources of knowledge disagree (CoRe-MMRAG, section 3.1)."""
 
 import calendar
 import re
@@ -144,35 +144,3 @@ def prki(parametric: str | None, retrieved: str | None, question: str = "") -> b
     if parametric is None or retrieved is None or not (says_something(parametric) and says_something(retrieved)):
         return None
     return not is_same_answer(parametric, retrieved, question)
-
-
-def find_best(scores: Sequence[float]) -> int | None:
-    """Return the index of the best score, the first of equal ones; None without scores. NaN never wins."""
-    best: int | None = None
-    for index, score in enumerate(scores):
-        if score == score and (best is None or score > scores[best]):
-            best = index
-    return best
-
-
-def vtki(titles: Sequence[str], visual: Sequence[float], textual: Sequence[float]) -> bool | None:
-    """Return whether visual and textual knowledge are inconsistent (eq. 2 and 4).
-
-    They are if the entry with the most similar picture is not the entry with the most relevant text. Entries are compared by their titles:
-    two pictures of one entity do not contradict each other.
-
-    Returns:
-        None if fewer than two entries have scores.
-    """
-    by_picture, by_text = find_best(visual), find_best(textual)
-    if len(titles) < 2 or by_picture is None or by_text is None:
-        return None
-    return titles[by_picture] != titles[by_text]
-
-
-def choose_jointly(visual: Sequence[float], textual: Sequence[float]) -> int | None:
-    """Choose the entry with the highest visual + textual score (eq. 5); None without entries.
-
-    It decides if the model names no entry.
-    """
-    return find_best([sight + text for sight, text in zip(visual, textual, strict=True)])

@@ -1,24 +1,34 @@
-"""CoRe-MMRAG as its presets run it, with a scripted model: one prompt in four steps, and one call for each step."""
+"""CoRe-MMRAG: formulas and replies, and its presets with a scripted model: one prompt in four steps, and one call for each step."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
-from agents.asking.readers.entry_replies import parse_four_steps
+from agents.asking.readers.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
+from agents.english.knowledge_conflict import prki
 from agents.models.base import ChatReply, ChatRequest
+from agents.papers.core_mmrag import (
+    ChooseEntry,
+    EntriesStage,
+    FourStepsStage,
+    Reconcile,
+    choose_jointly,
+    entry_text,
+    find_best,
+    vtki,
+)
 from agents.search.hits import Entity, ImageHit
 from agents.search.pages.web_cache import cache_name
 from agents.settings.presets import Settings, load_settings, settings_from
-from agents.stages.choose_entry import ChooseEntry
-from agents.stages.entries import EntriesStage, entry_text
-from agents.stages.four_steps import FourStepsStage
-from agents.stages.reconcile import Reconcile
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
 from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
@@ -338,3 +348,84 @@ def test_the_baselines_ask_once_for_a_whole_batch_and_not_without_entries(tmp_pa
     nothing = turn("q")
     run_all([nothing], load_settings("core_mmrag_oracle", "no overlay"), lambda *_, **__: [], chat)
     assert chat.batches == [3] and nothing.answer == IDK
+
+
+@given(st.text(max_size=300))
+def test_no_reply_breaks_the_four_steps(reply: str) -> None:
+    parse_four_steps(reply, 5)
+
+
+@pytest.mark.parametrize(
+    ("reply", "steps"),
+    [
+        (
+            "Own answer: [February 9, 1970]\nReference: C\nReference answer: August 29, 1970\nFinal answer: August 29, 1970",
+            FourSteps("February 9, 1970", 2, "August 29, 1970", "August 29, 1970"),
+        ),
+        ("Step 1: Own answer: [Italy]\n**Reference:** Reference B\n", FourSteps("Italy", 1, None, None)),
+        ("Step 1: [1300]\nStep 2: Reference C\nStep 3: 255\nStep 4: 255", FourSteps("1300", 2, "255", "255")),
+        ("Own answer: [x]\nReference: none\nReference answer: y\nFinal answer: x", FourSteps("x", None, "y", "x")),
+        ("[Italy]", FourSteps("Italy", None, None, "Italy")),  # figure 5: brackets mark parametric knowledge
+        ('"2.8 km"', FourSteps(None, None, None, "2.8 km")),  # appendix A.1
+        ("", FourSteps()),
+    ],
+)
+def test_the_four_steps_are_read(reply: str, steps: FourSteps) -> None:
+    assert parse_four_steps(reply, 5) == steps
+
+
+def test_a_cut_reply_loses_its_torn_line() -> None:
+    assert whole_lines("Own answer: [x]\nReference: A\nReference ans") == "Own answer: [x]\nReference: A\n"
+    assert whole_lines("The") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [("B", 1), ("Reference D.", 3), ("[Reference C]", 2), ("A", 0), ("(e)", 4), ("The best one is C", 2), ("F", None),
+     ("It is a plane", None), ("none", None), ("A plane, so Reference C", 2), ("", None), ("b", 1), ("(b)", 1), ("a.", 0),
+     ("B - a tower", 1), ("A: a lighthouse", 0), ("A is the most relevant", 0), ("Reference A is the most relevant", 0), ("I think C", 2),
+     ("A\nB shows another bridge.", 0), ("A\nBecause it shows the tower.", 0), ("A and B both match", 0), ("[A] Eiffel Tower", 0),
+    ("**A**: it", 0), ("A (the Eiffel Tower)", 0), ("A because it matches", 0), ("A — the same", 0),
+    ("A lighthouse stands there", None), ("A-frame house", None), ("The reference a tower", None), ("e.g. the tower", None),
+     ("D'Artagnan", None)],
+)  # fmt: skip
+def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
+    assert entry_letter(text, 5) == place
+
+
+@pytest.mark.parametrize(
+    ("own", "retrieved", "differ"),
+    [
+        # figure 1, figure 2 and figure 5 of CoRe-MMRAG
+        ("December 20, 1957", "August 29, 1970", True),
+        ("February 9, 1970", "August 29, 1970", True),
+        ("Italy", "The Netherlands", True),
+        ("de Havilland Canada", "Viking Air", True),
+        ("1300", "255", True),
+        ("Scotland", "South Lanarkshire", True),
+        ("Italy", "Italy", False),
+        ("I don't know", "255", None),
+        (None, "255", None),
+        ("255", None, None),
+    ],
+)
+def test_prki(own: str | None, retrieved: str | None, differ: bool | None) -> None:
+    assert prki(own, retrieved) is differ
+
+
+def test_vtki_by_hand() -> None:
+    # figure 4: by picture B, by text A
+    titles = ["Colonial Williamsburg", "Oldest buildings in South Carolina", "Cherokee Phoenix"]
+    assert vtki(titles, [0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) is True
+    assert vtki(titles, [0.75, 0.71, 0.6], [0.9, 0.2, 0.1]) is False
+    assert vtki(["Spitfire", "Spitfire", "RAF Leuchars"], [0.8, 0.7, 0.6], [0.3, 0.9, 0.1]) is False  # one entity
+    assert vtki(["Spitfire"], [0.8], [0.3]) is None
+    assert vtki([], [], []) is None
+
+
+def test_the_joint_choice_by_hand() -> None:
+    # 0.71 + 0.9 = 1.61, 0.75 + 0.2 = 0.95, 0.6 + 0.1 = 0.7
+    assert choose_jointly([0.71, 0.75, 0.6], [0.9, 0.2, 0.1]) == 0
+    assert choose_jointly([0.71, 0.75, 0.6], [0.2, 0.2, 0.1]) == 1
+    assert choose_jointly([], []) is None
+    assert find_best([math.nan, 0.2, 0.2]) == 1

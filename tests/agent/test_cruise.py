@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.asking.readers.verdicts import parse_chain
 from agents.models.base import ChatReply, ChatRequest
 from agents.papers.cruise import (
     Branch,
@@ -29,7 +30,7 @@ from agents.papers.cruise import (
 from agents.settings.presets import Settings, load_settings
 from agents.stages.finalise import Finalise
 from agents.stages.rerank import Rerank
-from agents.turn import IDK, Candidate, Evidence, Turn
+from agents.turn import IDK, Candidate, Evidence, SubFinding, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, run_stages, turn
 
 PAGES = {
@@ -378,3 +379,54 @@ def test_an_answer_stands_only_where_the_checks_agree(
         and confidence >= min_confidence
         and not (real_time and retrieval < 0.1)
     )
+
+
+CHAIN = (
+    "CONFIDENCE: 0.95\nREASONING: The evidence gives the height.\n"
+    "SUB-QUESTIONS: Q1: Which tower is it?, Finding: Supported, Q2: [How high is it], Finding: Unsupported"
+)
+
+
+def test_a_whole_chain_is_read() -> None:
+    chain = parse_chain(CHAIN)
+    assert chain.confidence == 0.95
+    assert chain.reasoning == "The evidence gives the height."
+    assert chain.findings == (SubFinding("Which tower is it?", True), SubFinding("How high is it", False))
+
+
+@given(st.integers(0, len(CHAIN)))
+def test_a_cut_chain_never_gains_confidence(length: int) -> None:
+    chain = parse_chain(CHAIN[:length])
+    assert chain.confidence is None or chain.confidence <= 0.95
+    assert set(chain.findings) <= set(parse_chain(CHAIN).findings)
+
+
+@pytest.mark.parametrize(
+    ("reply", "confidence"),
+    [
+        ("CONFIDENCE: 0.9", 0.9),
+        ("**CONFIDENCE:** [1.0]\n", 1.0),
+        ("Confidence Score: 0.25\nReasoning: no", 0.25),
+        ("- confidence: 90%\n", 0.9),
+        ("CONFIDENCE: 0.9/1.0", 0.9),
+        ("0.7\nREASONING: perhaps", 0.7),
+        ("CONFIDENCE: 9 out of 10", None),
+        ("CONFIDENCE: 150%", None),
+        ("CONFIDENCE: high", None),
+        ("CONFIDENCE:", None),
+        ("The answer was given in 1.0 seconds.", None),
+        ("", None),
+    ],
+)
+def test_the_confidence_of_sloppy_chains(reply: str, confidence: float | None) -> None:
+    assert parse_chain(reply).confidence == confidence
+
+
+def test_findings_may_stand_on_lines_of_their_own() -> None:
+    reply = "CONFIDENCE: 0.9\nSUB-QUESTIONS:\nQ1: Is it red?\nFinding: Not supported\nQ2: torn"
+    assert parse_chain(reply).findings == (SubFinding("Is it red?", False),)
+
+
+@given(st.text(max_size=300))
+def test_no_reply_breaks_a_chain(reply: str) -> None:
+    parse_chain(reply)

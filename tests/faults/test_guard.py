@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from agents.models.base import ModelError
+from agents.papers.core_mmrag import ParametricAnswer
 from agents.profiles.profile import PRESETS, Limits, names
 from agents.record import TurnRecord
 from agents.runner.pipeline import Pipeline
@@ -28,7 +29,6 @@ from agents.stages.answer import Answer
 from agents.stages.documents import DocumentsStage
 from agents.stages.draft import DraftStage
 from agents.stages.isolated_answers import IsolatedAnswers
-from agents.stages.parametric_answer import ParametricAnswer
 from agents.stages.rerank import Rerank
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
