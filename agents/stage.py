@@ -32,6 +32,8 @@ from agents.turn import Evidence, LabelledPicture, Turn
 STAGES = Path(__file__).resolve().parent / "stages"
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
+    "nvidia": ("relevance",),
+    "mavis": ("documents", "knowledge", "cited_answer"),
     "core_mmrag": (
         "entries",
         "parametric_answer",

@@ -13,6 +13,7 @@ from agents.base_agent import Message
 from agents.evidence.chunks import format_breadcrumb
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, windows
+from agents.papers.nvidia import Relevance
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
@@ -21,7 +22,6 @@ from agents.stages.answer import Answer
 from agents.stages.evidence import EvidenceStage
 from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
-from agents.stages.relevance import Relevance
 from agents.texts.replies import parse_list
 from agents.turn import IDK, Evidence, Turn
 from apps.preflight.checkpoints import list_checkpoints

@@ -23,12 +23,10 @@ from agents.methods.citations import (
     parse_cited,
 )
 from agents.models.base import ChatReply, ChatRequest
+from agents.papers.mavis import CitedAnswer, DocumentsStage, KnowledgeStage
 from agents.settings.presets import Settings, load_settings, settings_from
 from agents.stages.cite import Cite
-from agents.stages.cited_answer import CitedAnswer
-from agents.stages.documents import DocumentsStage
 from agents.stages.finalise import Finalise
-from agents.stages.knowledge import KnowledgeStage
 from agents.stages.queries import Queries
 from agents.turn import IDK, Candidate, CitedSentence, Evidence, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn

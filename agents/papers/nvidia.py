@@ -1,3 +1,13 @@
+"""Team NVIDIA, winner of task 2 of the KDD Cup 2025: its released code, github.com/rbiswasfc/crag-mm.
+
+What it does in order; preset ``context_gate``. Stages in brackets are those of ``agents/stages``, which other presets run too.
+
+1. squares of the photo, searched for: [``image_search``] with ``windows``
+2. many short queries, searched for: [``queries``], [``web_search``], [``evidence``]; ours: an order of the contexts, [``rerank``]
+3. every context judged with the picture, by P(yes): ``Relevance``
+4. the answer: [``answer``]; none where P("I don't know") of its beginning is above a cut: the rule ``MaxIdk`` of [``finalise``]
+"""
+
 from collections.abc import Sequence
 
 from pydantic import Field
@@ -16,6 +26,8 @@ ASK = Ask("context_relevance", P_YES)
 
 class Relevance(Stage):
     """Keeps the chunks that the chat model finds relevant, by P(yes) on each with the picture (task 2's winner, NVIDIA); one call."""
+
+    name = "relevance"
 
     class Options(StageOptions):
         k_judged: int = Field(12, ge=1, description="chunks judged, the best of the ranking so far")
