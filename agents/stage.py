@@ -32,19 +32,15 @@ from agents.turn import Evidence, LabelledPicture, Turn
 STAGES = Path(__file__).resolve().parent / "stages"
 
 PAPERS: Mapping[str, tuple[str, ...]] = {
-    "nvidia": ("relevance",),
-    "mavis": ("documents", "knowledge", "cited_answer"),
+    "qa_dragon": ("domain", "draft"),
+    "cruise": ("summarise", "dual_answer", "consistency", "chain_of_verification"),
     "core_mmrag": (
-        "entries",
-        "parametric_answer",
-        "choose_entry",
-        "entry_answer",
-        "reconcile",
-        "four_steps",
-        "entries_answer",
+        *("entries", "parametric_answer", "choose_entry", "entry_answer", "reconcile"),
+        *("four_steps", "entries_answer"),
     ),
     "coherence": ("coherence", "modality_answers"),
-    "cruise": ("summarise", "dual_answer", "consistency", "chain_of_verification"),
+    "mavis": ("documents", "knowledge", "cited_answer"),
+    "nvidia": ("relevance",),
 }
 """The names of the stages in each module of ``agents/papers``; a module is imported when one of them is asked for."""
 

@@ -1,8 +1,28 @@
 """What decides on an answer where nothing is fitted to the models: a verdict, the answer's own tokens and the draft, as witnesses."""
 
-from agents.decision.dual_verification import VerifierOptions, verifiers_decide
-from agents.decision.rule import Rule, RuleContext
+from typing import Literal
+
+from pydantic import Field
+
+from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.methods.candidates import trusts_draft
 from agents.turn import Turn
+
+
+class VerifierOptions(RuleOptions):
+    """Which rule reads what the stage ``verify`` says: this one, or ``DualVerification`` of ``agents/papers/qa_dragon.py``."""
+
+    verified_by: tuple[Literal["white_box", "model"], ...] | Literal["witnesses"] = Field(
+        (),
+        description="used only without a gate: verifiers that all must approve (QA-Dragon; the model's alone if the engine gives no "
+        "probabilities); or witnesses: both must approve, but a draft that says the same outweighs low token probabilities "
+        "(`agents/decision/witnesses.py`)",
+    )
+
+
+def verifiers_decide(turn: Turn, context: RuleContext) -> bool:
+    """Return whether verifiers decide: no gate weighs what they say, and the answer is no draft that is given unverified."""
+    return not context.gated and not trusts_draft(turn)
 
 
 class Witnesses(Rule):

@@ -6,7 +6,6 @@ from pydantic import Field, field_validator
 
 from agents.decision.answer_form import AnswerForm
 from agents.decision.citations import Citations
-from agents.decision.dual_verification import DualVerification, VerifierOptions
 from agents.decision.gate import FittedGate
 from agents.decision.max_idk import MaxIdk
 from agents.decision.min_lead import MinLead
@@ -14,11 +13,12 @@ from agents.decision.orders import Orders
 from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
 from agents.decision.signals import SIGNALS, convert_to_signals, read_signals
-from agents.decision.witnesses import Witnesses
+from agents.decision.witnesses import VerifierOptions, Witnesses
 from agents.methods.candidates import trusts_draft
 from agents.methods.citations import join_sentences
 from agents.methods.origins import find_origin
 from agents.papers.cruise import Algorithm1
+from agents.papers.qa_dragon import DualVerification
 from agents.record import CANDIDATE, Decision
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.echoes import repeats_prompt

@@ -18,6 +18,7 @@ from PIL import Image
 from agents.models.base import ModelError
 from agents.papers.core_mmrag import ParametricAnswer
 from agents.papers.mavis import DocumentsStage
+from agents.papers.qa_dragon import DraftStage
 from agents.profiles.profile import PRESETS, Limits, names
 from agents.record import TurnRecord
 from agents.runner.pipeline import Pipeline
@@ -27,7 +28,6 @@ from agents.settings.presets import Settings, load_settings
 from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage, stage_class, stage_names
 from agents.stages.answer import Answer
-from agents.stages.draft import DraftStage
 from agents.stages.isolated_answers import IsolatedAnswers
 from agents.stages.rerank import Rerank
 from agents.stages.verify import Verify
