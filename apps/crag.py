@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import io
 import sys
 import tomllib
@@ -9,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
+from agents.base.data_folder import ROOT, is_installed
 from agents.base.printing import print_error, print_text
 from agents.base.signals import INTERRUPTED, sigterm_as_ctrl_c
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
-_PROJECT = Path(__file__).resolve().parents[1] / "pyproject.toml"
+_DISTRIBUTION = "crag-mm-agent"
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,10 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def version() -> str:
-    """Return the version of this checkout, as its pyproject.toml has it; an installation's metadata may be older."""
-    return str(tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"])
+    """Return the version of an installation, or of this checkout as its pyproject.toml has it: its metadata may be older."""
+    if is_installed():
+        return importlib.metadata.version(_DISTRIBUTION)
+    return str(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
 def _format_help() -> str:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from agents.base.data_folder import data_path
 from agents.base.files import read_toml
 
 MAIN = "main"
@@ -21,7 +22,7 @@ LOCK_COMMAND = "make lock-models"
 NOT_LOADED = ("original/*", "onnx/*", "*.h5", "*.msgpack")
 """Copies of weights in formats that no library of the agent reads."""
 
-PROFILES = Path(__file__).resolve().parents[2] / "profiles"
+PROFILES = data_path("profiles")
 
 REVISION_KEYS = {"path": "revision", "image_model": "image_revision", "text_model": "text_revision"}
 """Keys of a profile that name weights, and those of their revisions."""
@@ -99,7 +100,7 @@ def named_weights(tables: Any) -> Iterator[NamedWeights]:
     for after, key in REVISION_KEYS.items():
         name = _DEFAULT.sub(r"\1", str(tables.get(after, "")))
         match = _REPOSITORY.fullmatch(name)
-        if match and not Path(name).exists() and not (PROFILES.parent / name).exists():
+        if match and not Path(name).exists() and not data_path(name).exists():
             yield NamedWeights(tables, key, after, match[1], str(tables.get(key, "")))
     for value in tables.values():
         yield from named_weights(value)

@@ -5,9 +5,9 @@ from functools import lru_cache
 
 from pydantic import Field, field_validator
 
+from agents.base.data_folder import data_path
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.methods.gate import Gate
-from agents.profiles.profile import ROOT
 from agents.record import sureness
 from agents.turn import Turn
 
@@ -28,7 +28,7 @@ class FittedGate(Rule):
         def _can_be_read(cls, path: str | None) -> str | None:
             """Read the gate at once: without it every turn would end as an abstention."""
             if path is not None:
-                Gate.load(ROOT / path)
+                Gate.load(data_path(path))
             return path
 
     options: Options
@@ -37,7 +37,7 @@ class FittedGate(Rule):
     @property
     def gate(self) -> Gate | None:
         """The gate of the preset; None without one."""
-        return None if self.options.gate is None else _load(ROOT / self.options.gate)
+        return None if self.options.gate is None else _load(data_path(self.options.gate))
 
     def probability(self, signals: Mapping[str, float]) -> float | None:
         """Return how likely the answer is right, 0 to 1 or NaN; None without a gate."""

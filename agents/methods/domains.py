@@ -1,14 +1,14 @@
 """The domains of CRAG-MM: what each is about and how a question of it is reasoned through, from ``prompts/domains/*.toml``."""
 
 from functools import cache
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agents.base.data_folder import data_path
 from agents.base.files import first_fault, format_os_error, read_toml
 from agents.profiles.profile import SettingsError
 
-DOMAINS = Path(__file__).resolve().parents[2] / "prompts" / "domains"
+DOMAINS = data_path("prompts/domains")
 
 
 class DraftExample(BaseModel):

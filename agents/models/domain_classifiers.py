@@ -8,12 +8,12 @@ head on fixed features of question and picture: of BLIP-2's Q-Former (``encoders
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
+from agents.base.data_folder import data_path
 from agents.base.linear_head import HeadError, LinearHead, softmax
 from agents.models.base import (
     DomainClassifier,
@@ -34,7 +34,6 @@ EfficientNet-Lite2."""
 
 CLASSES = 5  # class names a picture is described by
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
 _log = logging.getLogger(__name__)
 
 
@@ -153,12 +152,12 @@ def load_domain_head(
 ) -> DomainClassifier:
     """Load the classifier from a head's file, or the fallback if there is no such file.
 
-    ``head`` is a path relative to the repository. ``features`` and ``fallback`` are specifications, which ``load`` loads.
+    ``head`` is a path such as ``presets/heads/NAME.json``. ``features`` and ``fallback`` are specifications, which ``load`` loads.
 
     Raises:
         ModelError: The file is malformed, belongs to other features, or is missing and there is no fallback.
     """
-    path = _REPOSITORY / head
+    path = data_path(head)
     if fallback is not None and not path.exists():
         _log.warning("there is no domain head %s; domains are classified by %s", path, fallback.get("kind"))
         classifier: DomainClassifier = load(fallback)

@@ -25,14 +25,15 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from agents.base.data_folder import ROOT as ROOT
+from agents.base.data_folder import data_path
 from agents.base.files import first_fault, format_os_error, one_line, read_toml
 from agents.base.named import find_file, look_up
 from agents.base.revisions import MAIN, split_revision
 
-ROOT = Path(__file__).resolve().parents[2]
-PRESETS = ROOT / "presets"
-PROFILES = ROOT / "profiles"
-PROMPTS = ROOT / "prompts"
+PRESETS = data_path("presets")
+PROFILES = data_path("profiles")
+PROMPTS = data_path("prompts")
 
 MODELS = " + "
 """Separates names of models, or roles, in tables for several: a preset's ``[models."A + B"]``, a profile's ``[beside."A + B"]``."""

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from agents.base.data_folder import ROOT, data_path
 from agents.base.files import parse_json
 from agents.base.hub_reach import no_hub
 from agents.base.revisions import MAIN, is_commit
-from agents.profiles.profile import ROOT, Profile
+from agents.profiles.profile import Profile
 
 SUBMISSION = ROOT / "aicrowd.json"
 """The models of a submission with the commit of each; the evaluator's cache is filled from it."""
@@ -18,7 +19,7 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 def is_hub_id(path: str) -> bool:
     """Return whether a path names a model of the hub instead of an existing folder."""
-    return bool(_HUB_ID.fullmatch(path)) and not Path(path).is_dir() and not (ROOT / path).is_dir()
+    return bool(_HUB_ID.fullmatch(path)) and not Path(path).is_dir() and not data_path(path).is_dir()
 
 
 def submitted_revisions(path: Path = SUBMISSION) -> dict[str, str]:

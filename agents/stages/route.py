@@ -6,9 +6,9 @@ from pydantic import Field
 
 from agents.asking.ask import Ask
 from agents.asking.readers.verdicts import FLAGS
+from agents.base.data_folder import data_path
 from agents.english.question_kinds import classify_question
 from agents.methods.routing import TrainedRouter, compute_features, route_by_rules
-from agents.profiles.profile import ROOT
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Tools, Turn
 
@@ -50,7 +50,7 @@ class RouteStage(Stage):
         Without a draft the route is ``rag``.
         """
         trained = self.options.trained
-        choose = route_by_rules if trained is None else _trained(ROOT / trained).route
+        choose = route_by_rules if trained is None else _trained(data_path(trained)).route
         for turn in turns:
             features = compute_features(turn.question, turn.draft, turn.domain)
             turn.route = choose(features)

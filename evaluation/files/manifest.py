@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from agents.base.data_folder import ROOT, is_installed
 from agents.base.files import format_os_error, shorten_name, write_whole
 from agents.base.secrets import scrub_json
 from evaluation.files.responses import parse_json_object
@@ -25,7 +26,6 @@ INDEX = "index"
 _NOTED_LATER = frozenset({"date", "commit", "models", WITHOUT_PICTURE})  # a run that is resumed may have others
 COMMIT, WORDS = "Commit", "Words"
 """Text chunks of a PNG (``describe_picture``)."""
-_REPOSITORY = Path(__file__).resolve().parents[2]
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +114,15 @@ def today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def current_commit(folder: Path = _REPOSITORY) -> str:
-    """Return a repository's commit, with ``-dirty`` if files were changed since; "" if unknown."""
+def current_commit(folder: Path | None = None) -> str:
+    """Return the commit of a repository, by default this one, with ``-dirty`` if files were changed since; "" if unknown.
+
+    An installation has none, although the environment that it is in may lie within another repository.
+    """
+    if folder is None:
+        if is_installed():
+            return ""
+        folder = ROOT
     command = ["git", "describe", "--always", "--dirty", "--exclude=*"]
     try:
         quiet = subprocess.DEVNULL

@@ -9,12 +9,13 @@ from typing import Any
 
 from agents.asking.ask import ReplyForm, read
 from agents.asking.prompts import PromptError, PromptLibrary
+from agents.base.data_folder import data_path
 from agents.base.files import one_line
 from agents.models.base import ChatModel, ModelError
 from agents.models.reply_cache import CachedReplies, ReplyStore
 from evaluation.records import JudgeError
 
-PROMPTS = Path(__file__).resolve().parents[2] / "prompts" / "judge"
+PROMPTS = data_path("prompts/judge")
 """Folder of the prompts of judges and graders."""
 
 JUDGE = "judge"

@@ -17,7 +17,7 @@ from agents.base.cluster import NodeActor
 from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
-from agents.profiles.profile import MODELS, PRESETS, ROOT, SettingsError
+from agents.profiles.profile import MODELS, PRESETS, SettingsError
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import stage_groups
 from agents.time_limits.deadline import CallCancelledError
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 __all__ = [
     "MODELS",
     "PRESETS",
-    "ROOT",
     "LaunchedAgent",
     "RunConfig",
     "gate_models",

@@ -20,6 +20,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
+from agents.base.data_folder import data_path
 from agents.base.files import read_toml, write_whole
 from agents.base.linear_head import HeadError
 from agents.base.named import canonical, find_file, parse_name
@@ -34,7 +35,7 @@ from evaluation.files.run_dataset import load_run_dataset
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
-from evaluation.run.launching import MODELS, PRESETS, ROOT, make_local_judge, read_settings
+from evaluation.run.launching import MODELS, PRESETS, make_local_judge, read_settings
 from evaluation.studies.decisions import (
     FITTED_SPLIT,
     BoolArray,
@@ -401,7 +402,7 @@ def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, T
     name = "the preset as it is"
     is_given: BoolArray = np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
     if finalise["gate"] is not None:
-        gate = Gate.load(ROOT / finalise["gate"])
+        gate = Gate.load(data_path(finalise["gate"]))
         is_given = apply_gate(turns, gate)
         name = _mark_fitted(name, gate, material)
     elif finalise["verified_by"]:

@@ -18,6 +18,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
+from agents.base.data_folder import data_path
 from agents.base.linear_head import HeadError
 from agents.base.named import parse_name
 from agents.methods.gate import Gate
@@ -25,7 +26,7 @@ from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.manifest import current_commit, list_models, read_manifest
 from evaluation.records import EvaluationError
 from evaluation.run.command import evaluate
-from evaluation.run.launching import ROOT, make_local_judge, prepare, read_settings
+from evaluation.run.launching import make_local_judge, prepare, read_settings
 from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions
 from evaluation.studies.decisions import FloatArray, Turns, count_left_out, read_decisions
 from evaluation.studies.gate_fit import apply_gate, measure_truthfulness, signal_auroc
@@ -179,7 +180,7 @@ def _load_preset_gate(options: CollectionGateOptions) -> Gate | None:
         options.preset, options.profile, options.model_name, options.base_url, without=options.without
     )
     path = settings["finalise"]["gate"]
-    return None if path is None else Gate.load(ROOT / path)
+    return None if path is None else Gate.load(data_path(path))
 
 
 def _try_gates(turns: Turns, before: Gate | None, options: CollectionGateOptions) -> list[OwnStudy]:

@@ -187,7 +187,6 @@ def test_it_is_written_for_other_pythons_and_without_our_libraries() -> None:
 
 
 def test_it_hides_all_that_this_project_installs() -> None:
-    setup = tomllib.loads((Path(agent_child.__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
-        "tool"
-    ]["setuptools"]
-    assert {*setup["packages"], *setup.get("py-modules", []), "lab"} <= agent_child.OURS
+    text = (Path(agent_child.__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    installed = tomllib.loads(text)["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    assert {*installed, "lab"} <= agent_child.OURS

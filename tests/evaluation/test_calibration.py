@@ -16,6 +16,7 @@ import pytest
 import sklearn
 from sklearn.metrics import roc_auc_score
 
+from agents.base.data_folder import ROOT
 from agents.decision.signals import SIGNALS
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
@@ -574,7 +575,7 @@ def test_the_row_of_the_preset_says_what_it_is(
 def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         calibrate.main(["--help"])
-    handbook = (calibrate.ROOT / "docs" / "calibration.md").read_text()
+    handbook = (ROOT / "docs" / "calibration.md").read_text()
     for text in (capsys.readouterr().out, handbook):
         assert all(setting in text for setting in OPEN)
 

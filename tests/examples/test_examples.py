@@ -48,7 +48,9 @@ kind = "tests.support.quoting_chat:QuotingChat"
 """
 """The embedded profile, but for the language model: what finds, ranks and decides is what it is for a user."""
 
-PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+PACKAGES = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+    "packages"
+]
 _MAX_BYTES = 61_000
 
 

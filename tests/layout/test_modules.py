@@ -47,7 +47,7 @@ def test_no_two_packages_of_the_agent_import_each_other(graph: grimp.ImportGraph
 def test_the_product_and_its_tests_do_without_the_lab() -> None:
     """import-linter keeps the packages from importing it; the tests are no package there."""
     tables = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
-    assert {*tables["setuptools"]["packages"]} == {*PACKAGES} - {"lab"}
+    assert {*tables["hatch"]["build"]["targets"]["wheel"]["packages"]} == {*PACKAGES} - {"lab"}
     assert "lab" not in tables["mypy"]["files"] and tables["pytest"]["ini_options"]["testpaths"] == ["tests"]
     files = sorted((ROOT / "tests").rglob("*.py"))
     assert len(files) > 100
