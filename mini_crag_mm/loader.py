@@ -39,7 +39,6 @@ class SetPaths:
         self.content = root / "content"  # the YAML, a sub-folder a group
         self.photos = root / "photos"  # the KG photographs, ENTITY.webp
         self.other_photos = root / "other_photos"  # the second photographs, ENTITY.webp, which only scenes show
-        self.textures = root / "textures"  # the ground textures that backgrounds are made of
         self.scenes = root / "scenes"  # the composed question photos, SCENE.webp
         self.layout = self.scenes / "layout.json"  # positions of objects and texts in them
         self.wiki_pages = root / "pages" / "wiki.jsonl"  # taken from Wikipedia summaries

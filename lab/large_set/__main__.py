@@ -14,27 +14,28 @@ import json
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
-from PIL import Image
 from pydantic import Field
 
 from agents.base.files import write_whole
 from evaluation.commands import make_console
 from lab.benchmarks.common import BenchmarkOptions, build_table, run
 from lab.large_set.questions import QuestionMaker, make_pair_scenes
-from lab.large_set.templates import read_templates
+from lab.large_set.templates import Templates, read_templates
 from mini_crag_mm.content_models import Content, Item, Scene, Split, load_content
-from mini_crag_mm.generator.compose import Layout, build_scenes
-from mini_crag_mm.generator.likeness import compose_alike
+from mini_crag_mm.generator.set_rules import compute_fingerprint
 from mini_crag_mm.index_contents import BACKGROUND, list_pages
 from mini_crag_mm.loader import SET, SetPaths, WebPage, read_layout
 from mini_crag_mm.organiser_format import BuiltDatasets, build_datasets
 
 GROUP = "rule"
 """Folder below content/ with the scenes and questions that are made here."""
+
+PAIRS = Path(__file__).parent / "scenes"
+"""Committed pictures of pairs, composed by a program that left the repository, and their layout."""
 
 DATASETS = "datasets"
 """Folder below the root with the data sets of one split."""
@@ -52,23 +53,26 @@ def _copy_set(root: Path) -> SetPaths:
         if source.stem not in ("single", "dialogs"):
             write_whole(paths.content / source.parent.name / source.name, source.read_bytes())
     shutil.rmtree(paths.content / GROUP, ignore_errors=True)
-    for folder, target in (
-        (SET.photos, paths.photos),
-        (SET.other_photos, paths.other_photos),
-        (SET.textures, paths.textures),
-    ):
+    for folder, target in ((SET.photos, paths.photos), (SET.other_photos, paths.other_photos)):
         if not target.exists():
             shutil.copytree(folder, target)
     paths.scenes.mkdir(exist_ok=True)
-    for picture in SET.scenes.glob("*.webp"):
+    for picture in [*SET.scenes.glob("*.webp"), *PAIRS.glob("*.webp")]:
         if not (paths.scenes / picture.name).exists():
             shutil.copyfile(picture, paths.scenes / picture.name)
     return paths
 
 
 def _merge_layout(paths: SetPaths) -> None:
-    """Write the mini set's layout and that of the scenes composed here into one file."""
-    write_whole(paths.layout, json.dumps({**read_layout(paths.layout), **read_layout()}, ensure_ascii=False))
+    """Write the layouts of the mini set's scenes and of the pairs into one file."""
+    write_whole(paths.layout, json.dumps({**read_layout(), **read_layout(PAIRS / SET.layout.name)}, ensure_ascii=False))
+
+
+def list_pair_scenes(content: Content, templates: Templates, split: Split) -> list[Scene]:
+    """List the pairs of a split that have a committed picture of the photographs as they are now."""
+    made_from = {name: layout["made_from"] for name, layout in read_layout(PAIRS / SET.layout.name).items()}
+    scenes = make_pair_scenes(content, templates, split)
+    return [scene for scene in scenes if made_from.get(scene.id) == compute_fingerprint(scene, SET)]
 
 
 def list_other_splits(root: Path, split: Split) -> list[str]:
@@ -81,22 +85,19 @@ def build(
     split: Split,
     root: Path,
     pages: Sequence[WebPage],
-    composed: Callable[[Scene, SetPaths], tuple[Image.Image, Layout]] = compose_alike,
 ) -> tuple[BuiltDatasets, Content]:
     """Build the data sets of a split below ``root``.
 
     Args:
         split: Split whose entities, scenes and pages are asked about.
-        root: Folder to write to; scenes that it has already are kept.
+        root: Folder to write to; pictures that it has already are kept.
         pages: Pages of the split's index, which decide what nothing answers.
-        composed: Composes a scene.
 
     Returns:
         The data sets, and the content that they were made of.
 
     Raises:
         FileExistsError: The folder has the data sets of another split.
-        RuntimeError: A scene cannot be composed.
     """
     if others := list_other_splits(root, split):
         raise FileExistsError(
@@ -104,11 +105,8 @@ def build(
         )
     templates, paths = read_templates(), _copy_set(root)
     _merge_layout(paths)
-    _dump(paths.content / GROUP / "scenes.yaml", make_pair_scenes(load_content(SET.content), templates, split))
+    _dump(paths.content / GROUP / "scenes.yaml", list_pair_scenes(load_content(SET.content), templates, split))
     content = load_content(paths.content)
-    problems = build_scenes(list(content.scenes.values()), paths, False, composed)
-    if problems:
-        raise RuntimeError("; ".join(problems))
     maker = QuestionMaker(content, read_layout(paths.layout), pages, templates, split)
     _dump(paths.content / GROUP / "single.yaml", maker.make_all())
     return build_datasets(root / DATASETS, paths), load_content(paths.content)

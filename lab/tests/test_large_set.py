@@ -18,9 +18,9 @@ from lab.large_set.questions import (
     read_known_entities,
     read_span,
 )
-from lab.large_set.templates import AttributeTemplate, NounRule, Templates
-from mini_crag_mm.content_models import Content, Entity, Photo, PlacedObject, Scene
-from mini_crag_mm.loader import WebPage
+from lab.large_set.templates import AttributeTemplate, NounRule, Templates, read_templates
+from mini_crag_mm.content_models import Content, Entity, Photo, PlacedObject, Scene, Split, load_content
+from mini_crag_mm.loader import SET, WebPage
 from mini_crag_mm.organiser_format import BuiltDatasets
 
 WEIGHT = AttributeTemplate(
@@ -145,6 +145,15 @@ def test_pairs_are_shown_by_their_second_photographs_alone() -> None:
     entities = [_entity("Yak", "1 kg", second=True), _entity("Cow", "2 kg", second=True), _entity("Cat", "3 kg")]
     scenes = make_pair_scenes(Content(entities={each.id: each for each in entities}), TEMPLATES, "validation")
     assert [set(scene.entity_ids()) for scene in scenes] == [{"yak", "cow"}]
+
+
+@pytest.mark.parametrize(("split", "number"), [("validation", 52), ("public_test", 25)])
+def test_every_pair_has_its_committed_picture(split: Split, number: int) -> None:
+    content, templates = load_content(SET.content), read_templates()
+    scenes = make_pair_scenes(content, templates, split)
+    assert len(scenes) == number
+    assert large_set.list_pair_scenes(content, templates, split) == scenes
+    assert all((large_set.PAIRS / f"{scene.id}.webp").is_file() for scene in scenes)
 
 
 @pytest.fixture

@@ -1,1 +1,1 @@
-"""Generator that turns the YAML under mini_crag_mm/content into photos, scenes, pages and KG."""
+"""Writes pages and image KG of the YAML under mini_crag_mm/content, and checks the set."""

@@ -1,6 +1,6 @@
-"""Make the mini CRAG-MM from its content: pages, image KG, scenes; then check it.
+"""Make pages and image KG of the mini CRAG-MM from its content; then check the set.
 
-    python -m mini_crag_mm.generator [--force]      what has changed, or everything
+    python -m mini_crag_mm.generator                both
     python -m mini_crag_mm.generator --check        the rules of mini_crag_mm/README.md alone
 
 The exit status is 1 if something could not be made, or a rule does not hold.
@@ -8,7 +8,6 @@ The exit status is 1 if something could not be made, or a rule does not hold.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -16,7 +15,6 @@ from pydantic import Field
 
 from agents.base.command_options import Options
 from mini_crag_mm.content_models import ContentError, load_content
-from mini_crag_mm.generator.compose import build_scenes
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
 from mini_crag_mm.generator.set_rules import report
 from mini_crag_mm.loader import SetPaths
@@ -26,7 +24,6 @@ class GeneratorOptions(Options):
     """Options of what is made."""
 
     check: bool = Field(False, description="check the set, make nothing")
-    force: bool = Field(False, description="compose all scenes, changed or not")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -37,25 +34,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = GeneratorOptions.parse(arguments, description=__doc__)
     paths = SetPaths()
-    problems = [] if options.check else build(paths, options.force)
+    problems = [] if options.check else build(paths)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 0 if report(paths) and not problems else 1
 
 
-def build(paths: SetPaths, force: bool) -> list[str]:
-    """Make everything and return the problems, one line each."""
+def build(paths: SetPaths) -> list[str]:
+    """Make pages and KG, and return the problems, one line each."""
     try:
         content = load_content(paths.content)
     except ContentError as error:
         return error.problems
     problems = build_pages(content, paths)
     build_kg(content, paths)
-    # Imported here: the encoder's libraries take seconds, and the checks need none of them.
-    from mini_crag_mm.generator.likeness import compose_alike
-
-    scenes = list(content.scenes.values())
-    return problems + build_scenes(scenes, paths, force, compose_alike, os.cpu_count() or 1)
+    return problems
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ Each finding is printed as one line, with file and id. Errors make the exit stat
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -34,9 +35,7 @@ from mini_crag_mm.content_models import (
     list_turns,
     load_content,
 )
-from mini_crag_mm.generator.compose import compute_fingerprint
 from mini_crag_mm.generator.graph_and_pages import list_kg_images, list_own_pages
-from mini_crag_mm.generator.likeness import MIN_STRENGTH
 from mini_crag_mm.loader import SetPaths, flatten_photo, read_kg, read_layout, read_pages
 
 MIN_PHOTOS, MIN_QUESTIONS, MIN_DIALOGS, MIN_ENTITIES, MIN_PAGES = 120, 150, 40, 200, 400
@@ -50,7 +49,13 @@ SAME_PICTURE_BITS = 3
 # Answers of these are derived (a difference, a count), so that they need not stand anywhere in words.
 DERIVED: frozenset[Category] = frozenset({"comparison", "aggregation", "reasoning"})
 
+# No copy is shown as the graph has it, not even where the scene alone makes it unlike.
+MIN_STRENGTH = 0.25
+COMPOSER_VERSION = 5
+"""Version of the program that composed the scenes; it is part of their fingerprints."""
+
 _ANEW = "run python -m mini_crag_mm.generator"
+_COMPOSED = "scenes come as they were composed: mini_crag_mm/README.md says what composed them"
 _UNITS = {
     "metre": "m", "metres": "m", "meter": "m", "meters": "m", "kilometre": "km", "kilometres": "km", "kilometer": "km",
     "kilometers": "km", "centimetre": "cm", "centimetres": "cm", "centimeter": "cm", "centimeters": "cm", "millimetre": "mm",
@@ -340,19 +345,29 @@ def check_attribution(content: Content, paths: SetPaths) -> Iterator[Finding]:
         yield Finding(f"ATTRIBUTION.md: {photo}: the line is missing, or names another source than the content")
 
 
+def compute_fingerprint(scene: Scene, paths: SetPaths) -> str:
+    """Compute the hash of all that a scene is made of; ``made_from`` of its layout notes it."""
+    digest = hashlib.sha256(f"{COMPOSER_VERSION}\n{scene.model_dump_json()}\n".encode())
+    for entity in sorted(set(scene.entity_ids())):
+        for folder in (paths.photos, paths.other_photos):
+            photo = folder / f"{entity}.webp"
+            digest.update(photo.read_bytes() if photo.exists() else b"missing")
+    return digest.hexdigest()[:16]
+
+
 def check_products(content: Content, paths: SetPaths) -> Iterator[Finding]:
     """Check that scenes, pages and KG are built from the content as it is now."""
     layouts = read_layout(paths.layout)
     for scene in content.scenes.values():
         layout = layouts.get(scene.id)
         if layout is None or not (paths.scenes / f"{scene.id}.webp").exists():
-            yield Finding(f"{scene.where}: not composed; {_ANEW}")
+            yield Finding(f"{scene.where}: not composed; {_COMPOSED}")
         elif layout["made_from"] != compute_fingerprint(scene, paths):
-            yield Finding(f"{scene.where}: changed since it was composed; {_ANEW}")
+            yield Finding(f"{scene.where}: changed since it was composed; {_COMPOSED}")
         else:
             for thing in layout["objects"]:
                 if thing["same_photo"] and thing["strength"] < MIN_STRENGTH:
-                    yield Finding(f"{scene.where}: {thing['entity']} is shown as the graph has it; {_ANEW}")
+                    yield Finding(f"{scene.where}: {thing['entity']} is shown as the graph has it; {_COMPOSED}")
     for picture in sorted(paths.scenes.glob("*.webp")):
         if picture.stem not in content.scenes:
             yield Finding(f"scenes/{picture.name}: no such scene")

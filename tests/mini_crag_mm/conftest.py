@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,10 @@ import yaml
 from PIL import Image, ImageDraw
 
 from mini_crag_mm import wikipedia
-from mini_crag_mm.content_models import Content, Scene, load_content
-from mini_crag_mm.generator.compose import Layout, build_scenes, set_up, take
+from mini_crag_mm.content_models import Content, PhotoBackground, load_content
 from mini_crag_mm.generator.graph_and_pages import build_kg, build_pages
-from mini_crag_mm.generator.likeness import compose_alike
-from mini_crag_mm.loader import SET_ROOT, SetPaths
-from tests.support.mean_colour import MeanColour
+from mini_crag_mm.generator.set_rules import compute_fingerprint
+from mini_crag_mm.loader import SetPaths
 
 RED = (230, 20, 30)
 SUMMARIES = {
@@ -200,20 +199,35 @@ def summaries(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return SUMMARIES
 
 
-def compose_unaltered(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
-    """The scene with its photographs as they are."""
-    studio = set_up(scene, paths)
-    return take(studio, [0.0] * len(studio.subjects))
-
-
-def alike_in_colour(scene: Scene, paths: SetPaths) -> tuple[Image.Image, Layout]:
-    """The scene with copies altered until their colours differ."""
-    return compose_alike(scene, paths, MeanColour())
+def paint_scenes(content: Content, paths: SetPaths) -> None:
+    """Scenes of the tiny set, each thing pasted into its box, and their layout."""
+    paths.scenes.mkdir()
+    layouts = {}
+    for scene in content.scenes.values():
+        _, _, wide, high = scene.effects.crop or (0.0, 0.0, 1.0, 1.0)
+        enlarged = 1 / min(wide, high)  # to the frame again
+        size = round(scene.size[0] * wide * enlarged), round(scene.size[1] * high * enlarged)
+        picture = Image.new("RGB", size, (120, 130, 90))
+        things = [(placed.entity, placed.box) for placed in scene.objects]
+        if isinstance(scene.background, PhotoBackground):
+            things.insert(0, (scene.background.photo, (0.0, 0.0, 1.0, 1.0)))
+        objects = []
+        for entity, box in things:
+            left, top, width, height = (round(part * side) for part, side in zip(box, size * 2, strict=True))
+            with Image.open(paths.photos / f"{entity}.webp") as photo:
+                picture.paste(photo.convert("RGB").resize((width, height)), (left, top))
+            shown = {"shown": 1.0, "covered": 0.0, "same_photo": True, "strength": 0.5, "cosine": 0.5, "target": 0.5}
+            objects.append({"entity": entity, "box": [left, top, width, height], **shown})
+        picture.save(paths.scenes / f"{scene.id}.webp")
+        texts = [{"text": text.text, "box": [0, 0, 9, 9], "shown": 1.0, "covered": 0.0} for text in scene.texts]
+        made_from = compute_fingerprint(scene, paths)
+        layouts[scene.id] = {"made_from": made_from, "size": size, "objects": objects, "texts": texts}
+    paths.layout.write_text(json.dumps(layouts))
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> SetPaths:
-    """The tiny set with its photos; the ground textures are the committed ones."""
+    """The tiny set with its photos."""
     paths = SetPaths(write_files(tmp_path / "set", tiny_files()))
     paint_photos(paths)
     lines = [
@@ -221,7 +235,6 @@ def tiny(tmp_path: Path) -> SetPaths:
         for e in tiny_files()["entities"]
     ]
     paths.attribution.write_text("\n".join(lines))
-    (paths.root / "textures").symlink_to(SET_ROOT / "textures")
     return paths
 
 
@@ -236,6 +249,5 @@ def built(tiny: SetPaths, tiny_content: Content, summaries: dict[str, str]) -> S
     """The tiny set with its scenes, pages and KG."""
     assert build_pages(tiny_content, tiny) == []
     build_kg(tiny_content, tiny)
-    scenes = list(tiny_content.scenes.values())
-    assert build_scenes(scenes, tiny, False, alike_in_colour) == []
+    paint_scenes(tiny_content, tiny)
     return tiny
