@@ -120,6 +120,7 @@ def test_a_refusal_is_told_in_the_words_of_the_server(httpserver: HTTPServer, fo
     bodies = serve(httpserver, 400, FORMS[form](400, message))
     (reply,) = client(httpserver).chat([ask(photo=True, **EVERYTHING)])
     assert message in str(reply.error) and len(bodies) == 1
+    assert "--set limits.pictures=1" in str(reply.error)
 
 
 @pytest.mark.parametrize(

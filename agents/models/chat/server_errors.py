@@ -18,6 +18,8 @@ _TAKES_NONE = re.compile(
     re.IGNORECASE,
 )
 """Ways to say that a model takes no picture; some servers say so with a status that means something else."""
+_TOO_MANY_PICTURES = re.compile(r"at most (\d+) image|set image=(\d+)", re.IGNORECASE)
+"""How vLLM says how many pictures a prompt may have."""
 _TOO_LARGE = re.compile(r"too (?:long|large)", re.IGNORECASE)
 """Complaints of a text or a body, whatever it is measured in."""
 _TOO_MANY_TOKENS = re.compile(
@@ -68,7 +70,10 @@ class RefusedError(Exception):
     """The server refuses the request as it is (400, 422); ``body`` has its complaint."""
 
     def __init__(self, body: ErrorBody) -> None:
-        super().__init__(f"The server refuses the request: {clean_message(body.message)}")
+        limit = _TOO_MANY_PICTURES.search(body.words)
+        number = limit and (limit[1] or limit[2])
+        cure = f" Show it fewer pictures: --set limits.pictures={number}" if number else ""
+        super().__init__(f"The server refuses the request: {clean_message(body.message)}{cure}")
         self.body = body
 
     @property
