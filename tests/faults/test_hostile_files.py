@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -152,7 +153,8 @@ def test_a_large_page_costs_itself(page: str) -> None:
     began = time.process_time()
     texts = PageReader(worker, safe=True)([page, LONG, HONEST], Deadline(30.0))
     assert time.process_time() - began < 3.0  # of this process; it took 9 s a MB
-    assert texts[1:] == [PageText(safe_full_text(LONG)), PageText(safe_full_text(HONEST))]
+    assert texts[2] == PageText(safe_full_text(HONEST))
+    assert texts[1].text and safe_full_text(LONG).startswith(texts[1].text)  # its beginning on a busy machine
     assert texts[0].text  # the whole of it, or its beginning
 
 
@@ -408,7 +410,7 @@ def test_pictures_beside_one_that_takes_all_its_time_are_seen() -> None:
     assert len(agent.batch_generate_response(questions(0), [photo, slow, photo], [[]] * 3)) == 3
     assert time.perf_counter() - began < 6.0
     assert [bool(record["error"]) for record in records] == [False, True, False]
-    assert "to decode" in records[1]["error"]
+    assert re.search(r"to decode|no end after", records[1]["error"])  # the process says so, or who waits for it
 
 
 def test_the_gateway_reads_pages_until_its_deadline() -> None:
