@@ -7,8 +7,9 @@ query splitting (QA-Dragon, section 3.5.1) where no model can be asked.
 
 import re
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from agents.search.hits import Entity
@@ -20,50 +21,57 @@ _NAME_WORD = r"(?:[A-Z][\w'’.-]*|of|the|de|da|van|von|and|le|la|du|di)"
 _NAME = re.compile(rf"^{_NAME_WORD}(?: {_NAME_WORD})*$")
 _PARENTHESIS = re.compile(r"(?<!\s)\s*\([^)]*\)?")
 _AT_A_PLACE = re.compile(
-    r"the (?:[a-z-]+ )?[a-z]+s?(?: (?:here|there|shown|(?:up|down|over) (?:here|there)"
-    r"|(?:on|in|at|to|under|below|above|behind|beside|near|by|with|next to|in front of)(?! (?:which|whom|whose|what)\b)\b.*))?",
-    re.IGNORECASE,
+    r"the (?:[a-z-]+ )?[a-z]+(?: (?:in|on|to|under|with)\b(?! (?:which|whom|whose|what)\b).*)?", re.IGNORECASE
 )
 _SMALL = ("by", "for", "after")
-_EMPTY = frozenset(
-    "who what which where whom is was are were s the of this that these those name named called do does did you call".split()
-)
+_EMPTY = frozenset("who what which where is was s the of this that these name called do you call".split())
 
 
 @dataclass(frozen=True)
 class Bridge:
     """A kind of thing that questions go through."""
 
-    heads: tuple[str, ...]  # nouns that name it in a question (``the architect of ...``, ``the country that ...``)
+    phrase: re.Pattern[str]  # its noun phrase in a question: the head and its description, up to the verb that asks
     keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
-    bare: tuple[str, ...] | None = None  # of what photos show: keys of another one than "the animal" points at
-
-    @property
-    def phrase(self) -> re.Pattern[str]:
-        """Pattern of the noun phrase in a question: the head and its description, up to the verb that asks."""
-        verbs = "|".join(_rules()[1])
-        return re.compile(
-            rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(self.heads)})\b[^?,:;]*?(?= (?:{verbs})\b|[?,:;]|$)", re.IGNORECASE
-        )
-
-    def is_shown(self, match: re.Match[str]) -> bool:
-        """Return whether a noun phrase may be the thing in the photo itself, since it says no more than where that is."""
-        return self.bare is not None and _AT_A_PLACE.fullmatch(match.group()) is not None
+    is_shown: bool  # whether a photo may show it itself
 
     def can_name(self, key: str, match: re.Match[str]) -> bool:
         """Return whether an attribute may name what a noun phrase means, and not where the thing in the photo is."""
-        of_another = {match["head"].lower(), *(self.bare or ()), *_SMALL}
-        return not self.is_shown(match) or of_another.issuperset(_WORD.findall(key.lower()))
+        return not self.is_in_photo(match) or {match["head"].lower(), *_SMALL}.issuperset(_WORD.findall(key.lower()))
+
+    def is_in_photo(self, match: re.Match[str]) -> bool:
+        """Return whether a noun phrase may be the thing in the photo itself, since it says no more than where that is."""
+        return self.is_shown and _AT_A_PLACE.fullmatch(match.group()) is not None
+
+    def rank(self, key: str, described: set[str]) -> int:
+        """Rank how likely an attribute holds the name; a key that the question itself uses comes first."""
+        words = _WORD.findall(key.lower())
+        ranks = [self.keys.index(word) for word in words if word in self.keys]
+        return -1 if ranks and not described.isdisjoint(words) else min(ranks, default=len(self.keys))
 
 
-@lru_cache(maxsize=1)
-def _rules() -> tuple[tuple[Bridge, ...], tuple[str, ...]]:
+@cache
+def _load_bridges() -> tuple[Bridge, ...]:
     table = tomllib.loads((Path(__file__).parent / "bridges.toml").read_text(encoding="utf-8"))
-    bridges = (
-        Bridge(tuple(rule["heads"]), tuple(rule["keys"]), tuple(rule["bare"]) if "bare" in rule else None)
+    end = rf"(?= (?:{'|'.join(table['verbs'])})\b|[?,:;]|$)"
+    return tuple(
+        Bridge(
+            re.compile(rf"\bthe (?:[a-z-]+ )?(?P<head>{'|'.join(rule['heads'])})\b[^?,:;]*?{end}", re.IGNORECASE),
+            tuple(rule["keys"]),
+            rule.get("shown", False),
+        )
         for rule in table["bridge"]
     )
-    return tuple(bridges), tuple(table["verbs"])
+
+
+def _find_bridges(question: str) -> Iterator[tuple[Bridge, re.Match[str]]]:
+    """Yield the bridges of a question that asks more than the name of its bridge."""
+    for bridge in _load_bridges():
+        match = bridge.phrase.search(question)
+        if match is not None:
+            rest = (question[: match.start()] + question[match.end() :]).lower()
+            if not _EMPTY.issuperset(_WORD.findall(rest)):
+                yield bridge, match
 
 
 def has_bridge(question: str) -> bool:
@@ -71,15 +79,7 @@ def has_bridge(question: str) -> bool:
 
     An example is "the botanist who named this plant".
     """
-    for bridge in _rules()[0]:
-        match = bridge.phrase.search(question)
-        if match is not None and not bridge.is_shown(match) and not _rest(question, match) <= _EMPTY:
-            return True
-    return False
-
-
-def _rest(question: str, match: re.Match[str]) -> set[str]:
-    return set(_WORD.findall((question[: match.start()] + question[match.end() :]).lower()))
+    return any(not bridge.is_in_photo(match) for bridge, match in _find_bridges(question))
 
 
 def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
@@ -88,36 +88,17 @@ def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
     Returns:
         One question for each name that the entity's attributes give, at most two; [] if the question goes through nothing.
     """
-    if entity is None:
-        return []
-    pairs = list(facts(entity.attributes))
-    for bridge in _rules()[0]:
-        match = bridge.phrase.search(question)
-        if match is None or match.start() == 0:
-            continue
-        if _rest(question, match) <= _EMPTY:  # the bridge itself is asked for: "Who was the architect of this?"
-            continue
+    pairs = [] if entity is None else list(facts(entity.attributes))
+    for bridge, match in _find_bridges(question) if pairs else ():
         described = set(_WORD.findall(match.group().lower()))
-        able = ((key, value) for key, value in pairs if bridge.can_name(key, match))
-        ranked = sorted(((_rank(key, bridge, described), value) for key, value in able), key=lambda pair: pair[0])
-        names = [name for rank, value in ranked if rank < len(bridge.keys) for name in split_names(value)]
-        hops = [question[: match.start()] + name + question[match.end() :] for name in dict.fromkeys(names)]
-        if hops:
-            return hops[:_MAX_HOPS]
+        able = [(bridge.rank(key, described), value) for key, value in pairs if bridge.can_name(key, match)]
+        ranked = sorted((pair for pair in able if pair[0] < len(bridge.keys)), key=lambda pair: pair[0])
+        names = [name for _, value in ranked for name in split_names(value)]
+        if names and match.start() > 0:
+            return [question[: match.start()] + name + question[match.end() :] for name in dict.fromkeys(names)][
+                :_MAX_HOPS
+            ]
     return []
-
-
-def _rank(key: str, bridge: Bridge, described: set[str]) -> int:
-    """Rank how likely an attribute holds the bridge's name; 0 and below come first.
-
-    A key that the question itself uses beats all others. The rest follow the order of the table.
-    """
-    words = _WORD.findall(key.lower())
-    if not any(word in bridge.keys for word in words):
-        return len(bridge.keys)
-    if any(word in described for word in words):
-        return -1
-    return min(bridge.keys.index(word) for word in words if word in bridge.keys)
 
 
 def split_names(value: str) -> list[str]:

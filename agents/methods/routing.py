@@ -13,36 +13,16 @@ from pydantic import BaseModel, ConfigDict, model_validator
 from agents.base.linear_head import LinearHead, known_names
 from agents.english.question_kinds import classify_question
 from agents.methods.token_probabilities import summarise_probabilities
+from agents.texts.refusals import admits_ignorance
 from agents.texts.text import FIGURE
 from agents.turn import Draft, Route
 
-_DONT_KNOW = re.compile(r"\bi (?:really |just )?(?:don'?t|do not) know\b", re.IGNORECASE)
-_IGNORANCE = re.compile(
-    r"\b(?:cannot|can't|can not|could not|couldn't|unable to|not able to|impossible to|not possible to) (?:be )?(?:\w+ly )?"
-    r"(?:determine|identif|tell|know|see|read|say|find|answer|provide|recogni[sz]|verif|confirm|make out)"
-    r"|\b(?:do not|don't|does not|doesn't) (?:know|have (?:enough |any |sufficient )?(?:information|access|knowledge))\b"
-    r"|\b(?:insufficient|not enough|no) (?:information|context|details?)\b|\bunknown\b|\bunclear\b|\buncertain\b|\bnot sure\b"
-    r"|\b(?:is|are) not (?:visible|shown|specified|provided|mentioned|legible|readable|given|known)\b",
-    re.IGNORECASE,
-)
-_FAILURE = re.compile(
-    r"\bas an ai\b|\blanguage model\b|\bi'?m sorry\b|\bi apologi[sz]e\b|\bcan(?:'t|not) (?:assist|help)\b"
-    r"|\b(?:please |should |could |can )(?:check|consult|visit|refer to|look up|search)\b"
-    r"|\bsearch(?:ing)? (?:online|the internet|the web)\b|<[a-z_ ]{3,40}>",
-    re.IGNORECASE,
-)
+_PLACEHOLDER = re.compile(r"<[a-z_ ]{3,40}>")  # of the draft's prompt
 _SPECULATION = re.compile(
-    r"\bmight\b|\bmay (?:be|have|well|also|not)\b|\bmaybe\b|\bperhaps\b|\bpossibl[ey]\b|\bprobabl[ey]\b|\b(?:most )?likely\b|\bseems?\b"
-    r"|\bappears? (?:to|like|as)\b|\bcould (?:be|have)\b|\blooks? like\b|\bi (?:think|believe|guess|assume|suppose)\b|\bpresumably\b"
-    r"|\bsuggest(?:s|ing)?\b|\bimpl(?:y|ies)\b",
+    r"\b(?:might|may (?:be|have)|maybe|perhaps|possibly|probably|likely|seems?|appears? (?:to|like)|could (?:be|have)|looks? like)\b",
     re.IGNORECASE,
 )
-_FALLBACK = re.compile(
-    r"\b(?:typically|generally|usually|commonly|in general|as a rule|in most cases)\b|\b(?:common|general|my own|prior) knowledge\b"
-    r"|\bassum(?:e|es|ed|ing)\b|\bif (?:it|this|that) is\b|\bwithout (?:more|further|additional)\b|\bsimilar (?:to|models?|objects?)\b"
-    r"|\bsome (?:kind|sort|type) of\b|\bor (?:something )?similar\b|\bestimat(?:e|ed|ing)\b|\bvaries\b|\bdepend(?:s|ing) on\b",
-    re.IGNORECASE,
-)
+_FALLBACK = re.compile(r"\b(?:typically|generally|usually|commonly|estimated?|assum(?:e|ing))\b", re.IGNORECASE)
 _QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,200}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
 _CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
 _MAX_COUNTED = 3  # hedges: a fourth says no more than the third
@@ -104,14 +84,14 @@ def compute_features(question: str, draft: Draft | None, domain: str | None) -> 
     }
     if draft is None:
         return TraceFeatures(**question_features)
-    answer, reasoning = _plain(draft.answer), _plain(draft.reasoning)
+    answer, reasoning = draft.answer, draft.reasoning
     both = f"{reasoning} {answer}"
     probabilities = summarise_probabilities(draft.logprobs)
     return TraceFeatures(
         **question_features,
         has_draft=True,
-        answer_unknown=bool(_DONT_KNOW.search(answer) or _IGNORANCE.search(answer)),
-        reasoning_unknown=bool(_DONT_KNOW.search(reasoning) or _IGNORANCE.search(reasoning)),
+        answer_unknown=admits_ignorance(answer),
+        reasoning_unknown=admits_ignorance(reasoning),
         failure_pattern=_fails(question, answer, both),
         answer_number=bool(set(FIGURE.findall(answer)) - set(FIGURE.findall(question))),
         answer_quoted=bool(_QUOTED.search(answer)),
@@ -128,21 +108,17 @@ def compute_features(question: str, draft: Draft | None, domain: str | None) -> 
     )
 
 
-def _plain(text: str) -> str:
-    return text.replace("\u2019", "'")
-
-
 def _fails(question: str, answer: str, both: str) -> bool:
     """Return whether the draft failed.
 
-    It failed if it is empty, asks back, repeats the question, refuses, refers elsewhere, or contains a placeholder.
+    It failed if it is empty, asks back, repeats the question, or contains a placeholder.
     """
     bare_answer = answer.strip(" .?!").lower()
     return (
         not bare_answer
         or answer.rstrip().endswith("?")
         or bare_answer == question.strip(" .?!").lower()
-        or bool(_FAILURE.search(both))
+        or _PLACEHOLDER.search(both) is not None
     )
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log
-from pathlib import Path
 
 import pytest
 
-from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import Profile
 from agents.record import CANDIDATE, Decision, Signal, StageRecord
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
-from agents.turn import IDK, Candidate, Evidence, Look
+from agents.turn import IDK, Candidate, Evidence
 from tests.agent.scripted import context, run, turn
 
 
@@ -73,25 +70,11 @@ def test_a_query_of_any_script_is_answered(query: str) -> None:
     assert finalise(FinaliseOptions(), query=query, question=query, candidate=HELD)[0] == HELD.text
 
 
-PRICE = "What does this cost right now?"
-
-
 @pytest.mark.parametrize(
-    ("question", "look", "sees", "is_given"),
-    [
-        (PRICE, Look("picture"), True, True),
-        (PRICE, Look("picture"), False, False),
-        (PRICE, Look("both"), True, False),
-        (PRICE, None, True, False),
-        ("What am I looking at right now?", Look("entity"), True, True),
-        ("What am I looking at right now?", None, False, False),
-    ],
+    ("real_time", "abstains", "is_given"), [(True, True, False), (True, False, True), (False, True, True)]
 )
-def test_a_model_that_sees_tells_at_any_moment_what_the_photo_shows(
-    question: str, look: Look | None, sees: bool, is_given: bool
-) -> None:
-    dialog_turn = turn(question, look=look, real_time=True, candidate=HELD)
-    parts = context(settings_from({"stages": ("finalise",), "finalise": {"abstain_real_time": True}}))
-    models = ModelSet(Profile(name="scripted", models={}, sees=sees), Path("unused"))
-    run(Finalise, [dialog_turn], replace(parts, models=models))
+def test_the_present_is_answered_unless_the_preset_abstains(real_time: bool, abstains: bool, is_given: bool) -> None:
+    dialog_turn = turn("What does this cost right now?", real_time=real_time, candidate=HELD)
+    settings = settings_from({"stages": ("finalise",), "finalise": {"abstain_real_time": abstains}})
+    run(Finalise, [dialog_turn], context(settings))
     assert (dialog_turn.answer != IDK) == is_given

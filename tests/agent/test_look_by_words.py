@@ -30,10 +30,9 @@ def settings(**tables: object) -> Settings:
     ("question", "needs_image", "needs"),
     [
         ("What does the sign say?", True, "picture"),
-        ("What colour is this bird?", True, "entity"),
+        ("How many birds can you see?", True, "entity"),
         ("How fast is this car?", True, "both"),
         ("When was Tesla founded?", False, "web"),
-        ("Translate this and tell me who wrote it.", True, "both"),
     ],
 )
 def test_rules_say_what_a_question_needs(question: str, needs_image: bool, needs: str) -> None:
@@ -63,7 +62,7 @@ SURE = Draft(("The car is a Nissan GT-R.",), "Nissan GT-R", "It was built by Nis
         ("How much is this in total on Amazon?", "both", DOUBT, "rag", Tools(True, True)),
         ("What's the perimeter of this lake?", "web", DOUBT, "rag", Tools(False, True)),
         ("According to the label, who makes this and where are they headquartered?", "both", DOUBT, "rag", Tools(True, True)),
-        ("What is the price on this menu?", "picture", DOUBT, "rag", Tools(False, False)),
+        ("What is the price on this label?", "picture", DOUBT, "rag", Tools(False, False)),
         # "the picture will do" of a model that does not know the answer is not believed
         ("Who built this car?", "picture", Draft((), None, "I don't know"), "rag", Tools(True, True)),
     ],

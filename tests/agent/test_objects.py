@@ -20,10 +20,10 @@ from tests.agent.scripted import context, run, turn
     [
         ("How tall is this tower?", ["tower"]),
         ("Who designed the building on the left?", ["building"]),
-        ("What is the height of this stone arch?", ["stone arch"]),
+        ("What is the weight of this stone arch?", ["stone arch"]),
         ("What is this?", []),
         ("How old can this get?", []),
-        ("Is the red car faster than the blue bus?", ["red car", "blue bus"]),
+        ("Is the red car longer than the blue bus?", ["red car", "blue bus"]),
         ("Which country does this animal on the right come from?", ["animal"]),
     ],
 )

@@ -34,11 +34,9 @@ LOST_BUT_ANSWERED = Draft(("I cannot determine the model of the car.",), None, "
         ("By whom was the book on the left written?", {"open_world"}),
         ("What does this come to in total?", {"calculation"}),
         ("How many bottles are standing here?", {"visible"}),
-        ("What colour is the umbrella?", {"visible"}),
         ("How many species of it are there?", {"open_world"}),
         ("What animal is this?", {"recognition"}),
         ("What breed of dog is that?", {"recognition"}),
-        ("Which temple is on the stamp?", {"recognition"}),
         ("What animal is shown in the middle?", {"recognition"}),
         ("Which team is on the road to the final?", {"open_world"}),
         ("In which year did the car on the right begin production?", {"open_world"}),
@@ -76,8 +74,7 @@ def test_answerability_flags() -> None:
 @pytest.mark.parametrize(
     "answer",
     [
-        "", "   ", "What car is this?", "I'm sorry, but I can't help with that.", "As an AI, I have no eyes.",
-        "Please check the website of the maker.", "The car is <specific_object_name>.", "which car is this",
+        "", "   ", "What car is this?", "The car is <specific_object_name>.", "which car is this",
     ],
 )  # fmt: skip
 def test_failure_patterns(answer: str) -> None:
@@ -86,7 +83,15 @@ def test_failure_patterns(answer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", ["I don't know", "i do not know.", "I don\u2019t know", "It is unclear.", "That is not visible."]
+    "answer",
+    [
+        "I don't know",
+        "i do not know.",
+        "I don\u2019t know",
+        "It is unclear.",
+        "That is not visible.",
+        "I'm sorry, but I can't help with that.",
+    ],
 )
 def test_ignorance_in_any_spelling(answer: str) -> None:
     assert compute_features("Which car is this?", Draft((), None, answer), None).answer_unknown == 1

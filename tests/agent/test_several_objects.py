@@ -34,7 +34,6 @@ FERN = Entity("Fern", {"division": "Polypodiophyta"})
         ("How many of these live in Africa?", False, None),
         ("Is the animal on the left usually heavier than the one on the right?", True, None),
         ("What do I pay for one avocado and one broccoli together?", True, None),
-        ("Is it the left or the right one that is poisonous?", True, None),
         ("How tall is this tower?", False, None),
         ("How much does one of these weigh?", False, None),
         ("What are these flowers called?", False, None),

@@ -1,105 +1,60 @@
 """Multi-hop questions are bridged by the attributes of the entity."""
 
+from __future__ import annotations
+
 import pytest
 
 from agents.english.bridging import has_bridge, split_names, write_hop_questions
 from agents.search.hits import Entity
+from tests.support.recorded_turns import find_turn
 
-STATUE = Entity(
-    "Statue of Liberty",
-    {"sculptor": "[[Frédéric Auguste Bartholdi]]", "height": "93 m", "location": "New York, [[United States]]"},
-)
-ZEBRA = Entity("Plains zebra", {"national_animal_of": "[[Botswana]]", "diet": "Grass"})
-MUSHROOM = Entity("Boletus edulis", {"binomial_authority": "[[Pierre Bulliard]] (1782)"})
-
-
-@pytest.mark.parametrize(
-    ("question", "entity", "hops"),
-    [
-        (
-            "In which town was the man who designed this statue born?",
-            STATUE,
-            ["In which town was Frédéric Auguste Bartholdi born?"],
-        ),
-        ("When did the sculptor of the statue on the left die?", STATUE, ["When did Frédéric Auguste Bartholdi die?"]),
-        (
-            "What is the capital of the country that has the animal on the right as its national animal?",
-            ZEBRA,
-            ["What is the capital of Botswana?"],
-        ),
-        (
-            "In what year was the botanist born who first described this mushroom?",
-            MUSHROOM,
-            ["In what year was Pierre Bulliard born who first described this mushroom?"],
-        ),
-        ("How tall is this?", STATUE, []),
-        ("Who was the sculptor?", Entity("x", {"height": "3 m"}), []),
-        ("Who was the sculptor?", None, []),
-        ("Who was the sculptor of this statue?", STATUE, []),
-        ("What is the name of the sculptor?", STATUE, []),
+HOPS = {
+    "ani_q012": ["What is the capital of Botswana?"],
+    "mon_q013": ["In which town was Frédéric Auguste Bartholdi born?"],
+    "mon_q016": ["Where was Henry Bacon born?", "Where was Daniel Chester French born?"],
+    "mon_m002#3": ["What is the capital of Cusco Region?", "What is the capital of Peru?"],
+    "nat_q013": ["In which village was Maria Ann Smith born who gave the apple in the middle its name?"],
+    "nat_q014": ["Which city did Roscoe represent in Parliament?"],
+    "nat_q015": ["In what year was Bulliard born who first described this mushroom?"],
+    "nat_q031": ["In which year was Karlis Lapins born?"],
+    "nat_q033": ["What do the five petals of this flower stand for in Malaysia?"],
+    "obj_q012": ["In which country was Raymond Loewy born?"],
+    "obj_q013": [
+        "Which office did John R. Sinnock hold from 1929 to 1932?",
+        "Which office did Franklin D. Roosevelt hold from 1929 to 1932?",
     ],
-)
-def test_the_thing_a_question_goes_through_is_named(question: str, entity: Entity | None, hops: list[str]) -> None:
-    assert write_hop_questions(question, entity) == hops
+    "obj_q014": ["Who founded Russell Hobbs?"],
+    "mon_q002": [],  # Who was the architect of this round fort?
+    "ani_q001": [],  # How tall can this animal get?
+    "mon_q015": [],  # The ruler this place was built for: which number was he ...? It begins with its bridge
+}
+THROUGH = {
+    "mon_q015": True,
+    "nat_q016": True,  # In which city did the man this flower is named after die?
+    "obj_q020": True,  # How many space missions did the woman on this card fly?
+    "ani_q001": False,
+    "mon_q002": False,
+    "nat_q030": False,  # How fast can the spotted bird on the left run?
+    "nat_q019": False,  # Does the bird on the right have a bigger wingspan than ...?
+    "mon_q005": False,  # How long does the planet on this poster take ...?
+}
 
 
-@pytest.mark.parametrize(
-    ("question", "through"),
-    [
-        ("How much does the animal on the left weigh?", False),
-        ("How long does the planet on this poster take to go around the sun?", False),
-        ("How long does it take until the eggs of the bird hatch?", False),
-        ("What is the large bird in front of the house called in Latin?", False),
-        ("How long was the ship on which this man sailed?", True),
-        ("What is the capital of the country that has the animal on the left as its national animal?", True),
-        ("Which plant does the man on this coin have in his hand?", True),
-        ("In which town was the architect born?", True),
-    ],
-)
-def test_what_is_pointed_at_is_nothing_that_a_question_goes_through(question: str, through: bool) -> None:
-    assert has_bridge(question) is through
+@pytest.mark.parametrize("name", HOPS)
+def test_the_thing_a_question_goes_through_is_named(name: str) -> None:
+    turn = find_turn(name)
+    assert write_hop_questions(turn.question, turn.entity) == HOPS[name]
+    assert write_hop_questions(turn.question, None) == []
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_what_is_pointed_at_is_nothing_that_a_question_goes_through(name: str) -> None:
+    assert has_bridge(find_turn(name).question) is THROUGH[name]
 
 
 def test_a_thing_that_is_pointed_at_is_not_replaced_by_a_name_of_its_attributes() -> None:
-    coin = Entity("Sacagawea dollar", {"reverse": "Soaring Eagle"})
-    assert write_hop_questions("How heavy is the bird on the right?", coin) == []
-
-
-@pytest.mark.parametrize(
-    ("question", "entity"),
-    [
-        ("How high is the mountain?", Entity("Matterhorn", {"location": "Zermatt, Switzerland", "mountain_range": "Pennine Alps"})),
-        ("How deep is the lake?", Entity("Lake Geneva", {"location": "Switzerland; France"})),
-        ("How long is the river in this photo?", Entity("River Thames", {"source_location": "Thames Head"})),
-        ("What is the population of the city?", Entity("Lyon", {"region": "Auvergne-Rhône-Alpes", "sister_city": "Milan"})),
-        ("What is the population of the old town on the left?", Entity("Lyon", {"state": "France"})),
-        ("What is the area of the island?", Entity("Oahu", {"location": "Pacific Ocean"})),
-        ("When was the queen born?", Entity("Queen Victoria", {"buried": "Frogmore, Windsor"})),
-    ],
-)  # fmt: skip
-def test_what_the_photo_shows_is_not_replaced_by_where_it_is(question: str, entity: Entity) -> None:
-    assert write_hop_questions(question, entity) == []
-    assert not has_bridge(question)
-
-
-@pytest.mark.parametrize(
-    ("question", "entity", "hop"),
-    [
-        ("How long is the river?", Entity("Tower Bridge", {"crosses": "River Thames", "location": "London"}), "How long is River Thames?"),
-        ("How long is the river that it crosses?", Entity("Tower Bridge", {"crosses": "Thames"}), "How long is Thames?"),
-        ("How many live in the city?", Entity("Eiffel Tower", {"city": "Paris", "region": "Europe"}), "How many live in Paris?"),
-        (
-            "What is the population of the city where it was made?",
-            Entity("Porcelain", {"location": "Meissen"}),
-            "What is the population of Meissen?",
-        ),
-        ("When did the emperor die?", Entity("Taj Mahal", {"commissioned_by": "Shah Jahan"}), "When did Shah Jahan die?"),
-        ("Where was the founder born?", Entity("Fordson", {"founded_by": "Henry Ford"}), "Where was Henry Ford born?"),
-        ("What is the capital of the country?", Entity("Machu Picchu", {"location": "Peru"}), "What is the capital of Peru?"),
-    ],
-)  # fmt: skip
-def test_what_an_attribute_names_is_gone_through(question: str, entity: Entity, hop: str) -> None:
-    assert write_hop_questions(question, entity) == [hop]
+    question = "How fast can the spotted bird on the left run?"
+    assert write_hop_questions(question, Entity("Sacagawea dollar", {"reverse_bird": "Soaring Eagle"})) == []
 
 
 def test_names_are_taken_out_of_lists_and_numbers_left() -> None:

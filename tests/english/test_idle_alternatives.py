@@ -13,24 +13,24 @@ from tests.support.idle_alternatives import Recorder, Watch, split_alternatives
 from tests.support.recorded_turns import apply_rules, list_texts
 
 IDLE = {
-    "agents.decision.answer_form": 225,
-    "agents.english.bridging": 32,
+    "agents.decision.answer_form": 95,
+    "agents.english.bridging": 18,
     "agents.english.computation": 88,
     "agents.english.dates": 63,
     "agents.english.knowledge_conflict": 72,
     "agents.english.number_forms": 9,
-    "agents.english.object_phrases": 570,
+    "agents.english.object_phrases": 57,
     "agents.english.printed_text": 7,
-    "agents.english.question_kinds": 812,
-    "agents.english.references": 287,
+    "agents.english.question_kinds": 54,
+    "agents.english.references": 65,
     "agents.english.step_plans": 167,
     "agents.english.step_results": 18,
     "agents.english.step_rules": 49,
     "agents.english.thing_kinds": 3,
-    "agents.methods.routing": 173,
+    "agents.methods.routing": 35,
     "agents.texts.injection": 420,
     "agents.texts.orders": 403,
-    "agents.texts.refusals": 662,
+    "agents.texts.refusals": 263,
 }
 """Idle alternatives and words of each module. A number may only become smaller."""
 

@@ -1,4 +1,4 @@
-"""Questions as people put them of what they see: the object asked about, what kind of question it is, and whether the photo stays."""
+"""What the words of recorded questions tell: the object and its place, the kind of question, whether several things are meant."""
 
 from __future__ import annotations
 
@@ -6,210 +6,159 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.english.object_phrases import extract_object_phrases, find_position
-from agents.english.question_kinds import classify_question, is_time_independent
-from agents.english.references import resolve
+from agents.english.object_phrases import extract_object_phrases, find_pointed_phrase, find_position
+from agents.english.question_kinds import (
+    asks_name_of_shown,
+    classify_question,
+    is_about_packaged,
+    is_about_several,
+    parse_named_number,
+)
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.turn import Tools
 from tests.agent.scripted import turn
-from tests.english.test_references import dialog
+from tests.support.recorded_turns import find_turn
 
 OBJECTS = {
-    "What are the requirements to drive this vehicle?": "vehicle",
-    "What is the conservation status of these wild animals?": "wild animals",
-    "What is the tall building in this image called?": "tall building",
-    "What breed is the dog in the photo?": "dog",
-    "Which of the fruits in this picture is poisonous to cats?": "fruits",
-    "What are the health benefits of eating this vegetable raw?": "vegetable",
-    "Where do these wild animals sleep?": "wild animals",
-    "How does this insect survive the winter?": "insect",
-    "What does this red car run on?": "red car",
-    "Who invented the process that this machine relies on?": "machine",
-    "What is the name of the bird on the branch?": "bird",
-    "Who is the author of the book next to the lamp?": "book",
-    "What is the wingspan of this kind of bird?": "bird",
-    "Where did this breed of sheep originate?": "sheep",
-    "What is the gestation period of this bird species?": "bird",
-    "Which country invented this game?": "game",
-    "Is the plant on the windowsill poisonous to dogs?": "plant",
-    "What is the best time to visit this national park?": "national park",
-    "What did the Romans use this building for?": "building",
-    "What do you call those shoes?": "shoes",
-    "How long does it take to cook this pasta?": "pasta",
-    "In the wild, how long does this big cat live?": "big cat",
-    "What was the first flight of this type of aircraft?": "aircraft",
-    "Can the flowers of this plant be eaten?": "plant",
-    "How many legs does the creature in the picture have?": "creature",
-    "Which king had the castle in this photo built?": "castle",
-    "Could this dish be made without the eggs?": "dish",
-    "What is the average lifespan of the turtle shown here?": "turtle",
-}  # fmt: skip
-POSITIONS = {
-    "What grows at the top of this plant?": None,
-    "What left the vegetable vulnerable to frost?": None,
-    "Is this the right time to prune this tree?": None,
-    "What is the top speed of this car?": None,
-    "Was this built in the Middle Ages?": None,
-    "Which side is the right one to open?": None,
-    "How far below sea level is this city?": None,
-    "What is left of this castle today?": None,
-    "What is the lower price limit for this?": None,
-    "In the middle of which sea does this island lie?": None,
-    "Who painted the picture on the right?": "right",
-    "What is the left car worth?": "left",
-    "Who made the bag at the bottom?": "bottom",
-    "What is the middle one called?": "middle",
-    "Which brand is the leftmost bottle?": "left",
-    "What is on the top shelf?": "top",
-    "What is in the center of the image?": "middle",
-    "Who wrote the book at the top of the picture?": "top",
-    "Who designed the building on the left?": "left",
-    "What is the rightmost animal?": "right",
-    "What is the thing in the middle called?": "middle",
-    "How tall is this?": None,
-    "Is it to the left of the river?": None,
-    "What is in the bottom left corner?": "bottom",
-    "And the one on the right, how many moons does it have?": "right",
+    "ani_q001": ("animal", None),  # How tall can this animal get?
+    "ani_q018": ("animal", "left"),  # Is the animal on the left usually heavier than the one on the right?
+    "mon_m004#0": ("poster", "left"),  # Which planet is on the poster on the left?
+    "mon_q002": ("round fort", None),
+    "mon_q003": ("faces", "right"),  # Who carved the faces on the card on the right?
+    "mon_q012": ("statue", None),  # Which sculptor did the face of this statue?
+    "nat_q012": ("yellow flower", None),
+    "nat_q013": ("woman born", "middle"),
+    "nat_q028": ("fruit", None),  # Can I feed the fruit on the right to the bird on the postcard?
+    "nat_m003#0": ("green apple", "right"),
+    "obj_q004": ("coin", "middle"),  # I got these as change. What animal is on the coin in the middle?
+    "obj_q013": ("man", None),  # ... the man on the silver-coloured coin ...
+    "obj_q016": ("ship", "left"),  # Off which country was the ship on the left coin finally wrecked?
+    "obj_m001#0": ("big instrument", "left"),
+    "obj_m005#2": ("sports car", "right"),
+    "ani_q003": (None, "right"),  # How long is the one on the right pregnant?
+    "ani_m001#3": (None, None),  # To which state did those go?
+    "nat_q001": (None, None),  # What kind of parrot am I looking at?
+    "obj_q024": (None, None),  # What does this come to?
 }
-SEARCHED = [
-    "How many species of this bird are there?", "What color is the flesh of this fruit?", "What colour are the eggs of this bird?",
-    "How many beats per minute does the heart of this animal make?", "What did Richard Owen say about this animal?",
-    "What tests does this vehicle have to pass?", "Which integral part of the plant is eaten?", "What is the area of this national park?",
-    "What is the volume of this lake?", "What is the total population of this city?",
-    "What is the difference between this and a crocodile?",
-    "What colours does this phone come in?", "What do experts say about this diet?", "How many people can stand on this bridge?",
-    "Which spell does the wizard with this wand use?", "Has this book been translated into French?",
-    "What is the oldest story written about this?",
-    "What does this symbol mean in Buddhism?", "What is the sum of money this painting was sold for?",
-    "Is this derivative work protected?",
-    "What color does this leaf turn in autumn?", "How many seats are there in this car?", "Who solved the problem named after this?",
-]  # fmt: skip
-SEEN = [
-    "What colour is this car?", "What color are the shoes?", "How many people are in the picture?", "How many bottles can you see?",
-    "What is the man wearing?", "What does the sign say?", "Translate this sign.", "Solve this equation.",
-    "What is the color of the car?",
-    "What is the area of this triangle?", "What is the sum of these numbers?", "What is written on the board?", "What does it say?",
-]  # fmt: skip
-KEEP_THE_PHOTO = [
-    "What is the price on Amazon?", "How much does one cost in the US?", "Is the Corvette faster?", "Can you buy one at Walmart?",
-    "Does it grow in Canada?", "How is the weather for growing it in Texas?", "How many were sold in Germany?",
-    "When was it launched in Europe?",
-]  # fmt: skip
-LEAVE_THE_PHOTO = [
-    "What is the population of Canada?",
-    "Who was Gustave Eiffel?",
-    "When did Canada become independent?",
-]
-
-
-@pytest.mark.parametrize(("question", "phrase"), OBJECTS.items())
-def test_the_object_asked_about(question: str, phrase: str) -> None:
-    assert extract_object_phrases(question, 5)[:1] == [phrase]
-
-
-@pytest.mark.parametrize(("question", "position"), POSITIONS.items())
-def test_a_position_is_a_place_in_the_picture(question: str, position: str | None) -> None:
-    assert find_position(question) == position
-
-
-@pytest.mark.parametrize(
-    ("question", "more"),
-    [
-        ("According to the label, who makes this and where are they headquartered?", True),
-        ("Translate this and tell me who wrote it", True),
-        ("What is the price on this menu compared to the national average?", True),
-        ("What is written here? Who said it?", True),
-        ("According to the sign, when does it open and how much is a ticket?", False),
-        ("What does the sign say and what does it mean?", False),
-        ("How much do these cost altogether, and how much change do I get from 20?", False),
-        ("The total isn't printed on my receipt. What should it be?", False),
-        ("What is the price on this menu compared to that one?", False),
-    ],
+POINTED = {
+    "mon_m001#0": "tower",  # What tower is this?
+    "nat_m005#0": "tree",  # Can you tell me what tree this is?
+    "ani_m001#0": "animal",  # What animal am I looking at?
+    "ani_m004#0": "big cats",  # Which big cats are these?
+    "ani_m001#1": None,  # How fast can it run?
+}
+KINDS = {
+    "mon_q024": {"text"},  # What does a ticket cost according to the sign?
+    "nat_q025": {"text"},  # What does this sign ask me not to do?
+    "nat_q027": {"calculation"},  # What is the total on this receipt?
+    "obj_q021": {"calculation"},  # ... how much change do I get?
+    "obj_q024": {"calculation"},  # What does this come to?
+    "mon_q025": {"visible"},  # How many red post boxes are standing here?
+    "nat_q026": {"visible"},  # How many red apples are lying on the table?
+    "ani_q002": {"recognition"},  # What kind of animal is sitting there?
+    "ani_q035": {"recognition"},  # What is the animal with the hump on the left called?
+    "mon_q004": {"recognition"},  # What do you call the red thing on the left?
+    "mon_m004#0": {"recognition"},  # Which planet is on the poster on the left?
+    "nat_q001": {"recognition"},  # What kind of parrot am I looking at?
+    "nat_q032": {"recognition"},  # What is this animal with the long feelers?
+    "nat_m003#0": {"recognition"},  # Which variety is the green apple on the right?
+    "obj_q002": {"recognition"},  # Which fighter jet is that up there?
+    "obj_m002#0": {"recognition"},  # What's that floating over there?
+    "obj_m003#2": {"recognition"},  # And what's the name of the child on the golden one?
+    "ani_q026": {"open_world", "now"},  # What does this cat food cost in the store right now?
+    "ani_q028": {"open_world", "now"},  # How many of these live in Henbury Park this year?
+    "ani_m001#4": {"open_world", "now"},  # And how many were born in that herd this spring?
+    "ani_m003#3": {"open_world", "now"},  # And how many are alive this very day?
+    "nat_q007": {"open_world", "now"},  # How threatened is this bird at present ...?
+    "obj_q026": {"open_world", "now"},  # What does one of these go for on the used car market today?
+    "ani_q001": {"open_world"},
+    "ani_q005": {"open_world"},  # What do you call a female of these?
+    "mon_q022": {"open_world"},  # A scale here shows 50 kilos ...
+    "nat_q004": {"open_world"},  # Which two varieties were crossed to get the apple on the left?
+    "obj_q012": {"open_world"},  # In which country was the man who designed this plane's paint scheme born?
+}
+SEVERAL = {
+    "ani_q017": 2,  # Which of these two animals carries its young longer?
+    "mon_q018": 3,  # Which of the three forts on this shelf is the oldest?
+    "mon_q019": 3,
+    "nat_q020": 2,  # If both of these birds lay a full clutch ...
+    "nat_m003#2": 2,  # Which of the two came first?
+    "ani_m006#2": 3,  # To which animal family do all three of them belong?
+    "ani_q018": None,  # Is the animal on the left usually heavier than the one on the right?
+    "nat_q019": None,
+    "nat_q024": None,  # What do I pay for one avocado and one broccoli together?
+    "obj_q019": None,  # How much money is lying here in total?
+}
+OF_ONE = (
+    "ani_q020",  # How many of these pull the sleigh ...?
+    "nat_q002",  # How much does one of these weigh?
+    "nat_q033",  # What do the five petals of this flower stand for ...?
+    "obj_m005#2",  # And where was the sports car on the right put together?
+    "obj_q015",  # In which two wars were the men killed ...?
 )
-def test_a_further_clause_may_ask_for_what_is_not_printed(question: str, more: bool) -> None:
-    assert classify_question(question).open_world is more
-    assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=more, text=more)
+NAMES = {
+    "obj_m003#0": True,  # Who's the man on the silver coin on the left?
+    "nat_q032": True,
+    "obj_q031": False,  # Where did the object on the left come from originally?
+    "ani_q006": False,  # Which soft leather is named after this animal?
+    "nat_m007#1": False,  # Who is it named after?
+    "obj_q034": False,  # Who is the main character of this novel?
+}
 
 
-@pytest.mark.parametrize("question", SEARCHED)
-def test_what_cannot_be_seen_is_searched(question: str) -> None:
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_object_asked_about_and_its_place(name: str) -> None:
+    question = find_turn(name).question
+    phrases = extract_object_phrases(question, 5)
+    assert (phrases[0] if phrases else None, find_position(question)) == OBJECTS[name]
+
+
+@pytest.mark.parametrize("name", POINTED)
+def test_the_thing_pointed_at_is_called_so(name: str) -> None:
+    assert find_pointed_phrase(find_turn(name).question) == POINTED[name]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_kind_of_a_question(name: str) -> None:
+    kind = classify_question(find_turn(name).question)
+    fields = ("text", "calculation", "visible", "recognition", "open_world", "now")
+    assert {field for field in fields if getattr(kind, field)} == KINDS[name]
+
+
+@pytest.mark.parametrize("name", ["mon_q024", "nat_q025", "nat_q027", "obj_q024"])
+def test_what_stands_in_the_picture_is_not_searched(name: str) -> None:
+    question = find_turn(name).question
+    assert classify_question(question).self_contained
+    assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=False, text=False)
+
+
+@pytest.mark.parametrize("name", ["ani_q001", "ani_q026", "nat_q004", "mon_q022"])
+def test_what_cannot_be_seen_is_searched(name: str) -> None:
+    question = find_turn(name).question
     assert not classify_question(question).self_contained
     assert rule_tools(turn(question), ToolRouter.Options()) == Tools(image=True, text=True)
 
 
-@pytest.mark.parametrize("question", SEEN)
-def test_what_stands_in_the_picture_is_not(question: str) -> None:
-    assert classify_question(question).self_contained
+@pytest.mark.parametrize("name", SEVERAL)
+def test_a_question_about_several_things(name: str) -> None:
+    question = find_turn(name).question
+    assert is_about_several(question)
+    assert parse_named_number(question) == SEVERAL[name]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is on at this cinema this evening?", "How warm will it be this spring?", "Is this park open this season?",
-        "Who won the championship this year?", "What is the weather like this morning in Rome?", "Is it open today?", "How old is he now?",
-        "Who is the best team this season so far?", "Does it bloom this summer?", "How did they play this day?", "WHAT DOES IT COST TODAY?",
-        "Now, what does it cost today?", "Which shows are there this week?", "Is this day lily cheaper this winter?",
-        "Today, who is the owner?", "Is there a concert this afternoon or tonight?", "Who leads the league right now?",
-    ],
-)  # fmt: skip
-def test_the_present_is_asked_for(question: str) -> None:
-    assert classify_question(question).now
+@pytest.mark.parametrize("name", OF_ONE)
+def test_a_question_about_one_thing(name: str) -> None:
+    assert not is_about_several(find_turn(name).question)
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "Is this morning glory poisonous to dogs?", "Is this day lily edible?", "Is this autumn crocus poisonous?",
-        "Is this spring roll vegan?", "Is this winter jacket waterproof?", "When was this summer palace built?", "Who founded USA Today?",
-        "Now, how tall is it?", "OK, now who made it?", "Who makes this evening dress?", "How much caffeine is in this instant coffee?",
-        "What does this fall foliage show?", "How long does this minute steak take?", "Who wrote The Day After Tomorrow?",
-        "Who directed Apocalypse Now?", "Who sang the song Yesterday first?", "How long is this season ticket?",
-        "What is served with this afternoon tea?", "Is this hour hand made of gold?",
-    ],
-)  # fmt: skip
-def test_a_name_with_a_time_in_it_is_not_the_present(question: str) -> None:
-    assert not classify_question(question).now
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_alone_answers_what_asks_for_it(name: str) -> None:
+    assert asks_name_of_shown(find_turn(name).question) is NAMES[name]
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What am I looking at right now?", "What is this right now?", "Who is that on the left now?", "What is he holding right now?",
-        "What is the make of the car in front of me right now?", "What is the name of this bird, currently?",
-        "What does this sign say now?", "What kind of bird is that on the branch right now?",
-        "Which model is the car on the left, at the moment?",
-        "What is this building currently used as?", "What\u2019s this tower used for today?", "Is this species still alive today?",
-    ],
-)  # fmt: skip
-def test_what_is_shown_does_not_depend_on_the_present(question: str) -> None:
-    assert classify_question(question).now and is_time_independent(question)
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "What is this worth now?", "What is this stock trading at right now?", "What is this company's current price?",
-        "What does this cost today?", "What is the weather here right now?", "Who is the mayor here now?",
-        "Who is the king of this country now?", "What time is it right now?", "What day is it today?", "What is the score at the moment?",
-        "Is this museum open now?", "Which team is at the top right now?", "What is the name of the president now?",
-        "What is the latest model of this car?", "What brand is the market leader now?", "What is this, and what does it cost now?",
-        "What is this building used for and is it open now?", "What does this sign say, and is it open now?", "Is he still alive?",
-        "Where is this ship now?", "What is the newest breed of dog?", "Who is the current owner of this building?",
-        "How many people are visiting it right now?", "Who was this yesterday?",
-    ],
-)  # fmt: skip
-def test_what_changes_depends_on_the_present(question: str) -> None:
-    assert not is_time_independent(question)
-
-
-@pytest.mark.parametrize("question", KEEP_THE_PHOTO)
-def test_a_follow_up_with_a_place_or_a_shop_keeps_its_photo(question: str) -> None:
-    assert resolve(question, dialog("What is this?", "It is a Ford Mustang.")).needs_image
-
-
-@pytest.mark.parametrize("question", LEAVE_THE_PHOTO)
-def test_a_follow_up_about_another_thing_does_not(question: str) -> None:
-    assert not resolve(question, dialog("What is this?", "It is a Ford Mustang.")).needs_image
+def test_packaged_goods_are_told_by_their_package() -> None:
+    assert is_about_packaged("What is the logo on this box?")
+    assert not is_about_packaged(find_turn("obj_q005").question)
 
 
 @given(st.text(max_size=120))

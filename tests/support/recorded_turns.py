@@ -73,6 +73,16 @@ def load_turns() -> tuple[RecordedTurn, ...]:
     return tuple(turns)
 
 
+@cache
+def _turns_by_id() -> dict[str, RecordedTurn]:
+    return {turn.id: turn for turn in load_turns()}
+
+
+def find_turn(name: str) -> RecordedTurn:
+    """Return the turn of an id."""
+    return _turns_by_id()[name]
+
+
 def _load_answers() -> dict[str, list[str]]:
     """Load the answers that were recorded, by their question."""
     answers: dict[str, list[str]] = {}
@@ -129,7 +139,6 @@ def _forget(message: Message) -> Message:
 def _ask_about(question: str) -> None:
     question_kinds.classify_question(question)
     question_kinds.asks_name_of_shown(question)
-    question_kinds.is_time_independent(question)
     question_kinds.is_about_several(question)
     question_kinds.asks_yes_or_no(question)
     question_kinds.is_about_packaged(question)
@@ -142,7 +151,6 @@ def _ask_about(question: str) -> None:
 def _judge(turn: RecordedTurn, answer: str) -> None:
     if not refuses(answer):
         find_misfit(turn.question, answer, turn.entity and turn.entity.name)
-        find_misfit(turn.question, answer, turn.entity and turn.entity.name, sees=True)
         rests_on_orders(answer, turn.question, [(turn.entity.name if turn.entity else "", turn.answers[0])])
     knowledge_conflict.is_same_answer(turn.answers[0], answer, turn.question)
     knowledge_conflict.find_negations(answer)
