@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
@@ -131,10 +131,17 @@ def entities_of_things(turn: Turn, names: Container[str], same: Same) -> tuple[E
     return tuple(chosen.values())
 
 
-def is_several(turn: Turn) -> bool:
-    """Return whether a question is about several things: by its look, or by its words where no model looked."""
+def is_several(turn: Turn, stages: Collection[str]) -> bool:
+    """Return whether a question is about several things: by its look, or by its words if no model that sees looks.
+
+    Args:
+        turn: The turn, after its look.
+        stages: Names of all stages. A look that failed does not leave the question to rules over words.
+    """
     look = turn.look
-    return len(look.things) > 1 if look is not None and look.by_model else is_about_several(turn.question)
+    if "look" in stages or (look is not None and look.by_model):
+        return look is not None and len(look.things) > 1
+    return is_about_several(turn.question)
 
 
 def describe(entity: Entity) -> str:
@@ -239,7 +246,7 @@ class SelectEntity(Stage):
         chosen = {id(turn): (turn.entity, turn.entity_score) for turn, _ in ranked}
         for (turn, choices), (_, ranked_choices) in zip(turn_choices, ranked, strict=True):
             own = same.get(id(turn), {})
-            self._recognise(turn, choices, own, self._minimum(turn, context))
+            self._recognise(turn, choices, own, context)
             if turn.entity is None and not turn.entities and ranked_choices:
                 turn.nearest = _find_nearest(turn, chosen[id(turn)], ranked_choices, misfits[id(turn)])
             turn.record(entity=turn.entity_name, nearest=turn.nearest)
@@ -295,14 +302,14 @@ class SelectEntity(Stage):
         minimum = self._minimum(turn, context)
         return [choice for choice in choices if choice.score >= minimum]
 
-    def _recognise(self, turn: Turn, choices: Sequence[Choice], same: Same, minimum: float) -> None:
+    def _recognise(self, turn: Turn, choices: Sequence[Choice], same: Same, context: Context) -> None:
         """Drop the entity if its score is too low, and collect further entities if the question is about several objects."""
-        sure = frozenset().union(*same.values())
+        sure, minimum = frozenset().union(*same.values()), self._minimum(turn, context)
         best_entity, score = turn.entity, turn.entity_score
         named = {choice.entity.name for choice in choices if is_named(turn, choice.entity)}
         if best_entity is not None and score < minimum and best_entity.name not in sure | named:
             turn.entity, turn.entity_score = None, 0.0
-        if self.options.k > 1 and is_several(turn):
+        if self.options.k > 1 and is_several(turn, context.stages):
             recognised = {choice.entity.name: choice for choice in choices if choice.score >= minimum}
             names = sure.union(recognised, named)
             turn.entities = (

@@ -103,7 +103,7 @@ def test_the_chosen_entity_comes_first_and_none_chosen_keeps_the_others() -> Non
 @pytest.mark.parametrize(("several", "names"), [(1, []), (2, ["Lion", "Tiger"]), (4, ["Lion", "Tiger", "Fern"])])
 def test_how_many_are_kept_where_the_question_says_no_number(several: int, names: list[str]) -> None:
     dialog_turn = make_turn("Which of these is heavier?")
-    run(SelectEntity, [dialog_turn], context(settings(select_entity={"several": several}), text_encoder=Alike()))
+    run(SelectEntity, [dialog_turn], context(settings(select_entity={"k": several}), text_encoder=Alike()))
     assert list_names(dialog_turn) == names
 
 
@@ -167,3 +167,10 @@ def test_hops_go_through_each_object() -> None:
     run(Queries, [dialog_turn], context(settings(queries={"split": "rules"})))
     assert any("Ann Lee" in hop for hop in dialog_turn.hops)
     assert any("Bob Ray" in hop for hop in dialog_turn.hops)
+
+
+@pytest.mark.parametrize(("first_stage", "names"), [("look_by_words", ["Lion", "Tiger"]), ("look", [])])
+def test_words_do_not_decide_where_the_look_of_a_model_failed(first_stage: str, names: list[str]) -> None:
+    dialog_turn = make_turn("Which of these two is heavier?")
+    run(SelectEntity, [dialog_turn], context(settings(stages=[first_stage, "finalise"]), text_encoder=Alike()))
+    assert list_names(dialog_turn) == names
