@@ -39,16 +39,15 @@ _TESTS: dict[Test, str] = {
     "before": "before",
     "after": "after",
     "since": "since",
-    "until": "until|by",
+    "until": "until",
     "at least": "at least|>=",
-    "at most": "at most|up to|<=",
-    "more than": "more than|over|above|>",
-    "less than": "less than|fewer than|under|below|<",
-    "is": "is|are|==?",
+    "at most": "at most|<=",
+    "more than": "more than|over|>",
+    "less than": "less than|under|<",
+    "is": "is",
 }
 _CONDITIONS = {
-    test: re.compile(rf"(?:(?:is|are|was|were)\s+)?(?:{words})(?:\s+|(?<=\W))(?P<limit>\S.*)", re.IGNORECASE)
-    for test, words in _TESTS.items()
+    test: re.compile(rf"(?:{words})(?:\s+|(?<=\W))(?P<limit>\S.*)", re.IGNORECASE) for test, words in _TESTS.items()
 }
 _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")

@@ -23,7 +23,7 @@ IDLE = {
     "agents.english.printed_text": 7,
     "agents.english.question_kinds": 54,
     "agents.english.references": 65,
-    "agents.english.step_plans": 167,
+    "agents.english.step_plans": 154,
     "agents.english.step_results": 18,
     "agents.english.step_rules": 49,
     "agents.english.thing_kinds": 3,

@@ -235,7 +235,7 @@ def test_a_step_names_its_subject_even_if_nothing_was_recognised() -> None:
     ("words", "condition"),
     [
         ("before 1990", Condition("before", "1990")),
-        ("were after March 1990", Condition("after", "March 1990")),
+        ("after March 1990", Condition("after", "March 1990")),
         ("more than 10 cents", Condition("more than", "10 cents")),
         ("over 100 metres", Condition("more than", "100 metres")),
         (">= 5 kg", Condition("at least", "5 kg")),
