@@ -1,6 +1,7 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
 import itertools
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,6 @@ from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.english.step_plans import remove_qualifier
-from agents.evidence.chunks import list_entities
 from agents.evidence.shown import select_chunks, within_tokens
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import ModelError
@@ -44,7 +44,7 @@ PAPERS: Mapping[str, tuple[str, ...]] = {
 }
 """The names of the stages in each module of ``agents/papers``; a module is imported when one of them is asked for."""
 
-_MAX_NAMED = 5  # entities found in the photo, of which a single fact may name some
+_MAX_NAMED = 5  # entities that a single fact may name
 
 PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
 
@@ -113,7 +113,7 @@ class Context:
         """Gather evidence for single facts, each a question or query that stands alone; see ``gather``.
 
         Returns:
-            A turn a fact, with its evidence. The things found in the photo that the fact names belong to it.
+            A turn a fact, with its evidence. What picture search found belongs to it if the fact names it, recognised or not.
         """
         parts = []
         for turn, question in turn_questions:
@@ -121,10 +121,9 @@ class Context:
                 question, turn.image, provided=turn.provided, question=question, needs_image=False, queries=(question,)
             )
             part.views, part.image_hits = turn.views, turn.image_hits
-            shown = (entity for entity, _ in list_entities(turn, _MAX_NAMED))
-            part.entities = tuple(
-                entity for entity in shown if remove_qualifier(entity.name).lower() in question.lower()
-            )
+            found = {entity.name: entity for hit in turn.hits for entity in hit.entities}
+            named = (it for name, it in found.items() if _names(question, remove_qualifier(name)))
+            part.entities = tuple(itertools.islice(named, _MAX_NAMED))
             parts.append(part)
         self.gather(parts)
         for (turn, _), part in zip(turn_questions, parts, strict=True):
@@ -196,6 +195,11 @@ def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
         for thing, region in boxes
         if region is not None and region.box.area < area
     )
+
+
+def _names(question: str, name: str) -> bool:
+    """Return whether a question has a name in it, as whole words."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE) is not None
 
 
 class Lease:

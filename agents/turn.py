@@ -269,6 +269,7 @@ class Turn:
     entity: Entity | None = None  # the entity the question is taken to be about
     entity_score: float = 0.0  # cosine of the hit that named the entity
     nearest: PictureFound | None = None  # what is most alike where nothing was recognised
+    alike: tuple[PictureFound, ...] = ()  # what picture search found in the photo and its crops, the best of each first
     entities: tuple[Entity, ...] = ()  # those recognised, best first, where the question is about several objects
     hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
     queries: tuple[str, ...] = ()
@@ -318,6 +319,11 @@ class Turn:
         """Whether the picture is one of smart glasses, by its size."""
         return self.image is not None and self.image.size == EGOCENTRIC
 
+    @property
+    def hits(self) -> tuple[ImageHit, ...]:
+        """Pictures that the searches with the photo and its crops found; one may be in it several times."""
+        return (*self.image_hits, *(hit for view in self.views for hit in view.hits))
+
     def shown_entities(self, minimum: float = -1.0) -> tuple[Entity, ...]:
         """Return the entities that the picture is taken to show, from a cosine of ``minimum`` on.
 
@@ -329,8 +335,7 @@ class Turn:
     def _cosine(self, entity: Entity) -> float:
         if self.entity is not None and entity.name == self.entity.name:
             return self.entity_score
-        hits = (*self.image_hits, *(hit for view in self.views for hit in view.hits))
-        named = [hit.score for hit in hits if any(other.name == entity.name for other in hit.entities)]
+        named = [hit.score for hit in self.hits if any(other.name == entity.name for other in hit.entities)]
         return max(named, default=-1.0)
 
     def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
@@ -373,11 +378,13 @@ class Turn:
         inputs: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
         recognised = [(entity.name, round(self._cosine(entity), 2)) for entity in self.shown_entities()]
         named = self.look.names if self.look is not None else ()
+        shown = {entity for entity, _ in recognised}
         return {
             **inputs,
             "entity": self.entity_name,
             "recognised": recognised,
-            "by_eye": [name for name in named if name not in {entity for entity, _ in recognised}],
+            "alike": [(it.name, round(it.score, 2)) for it in self.alike if it.name not in shown],
+            "by_eye": [name for name in named if name not in shown],
             "evidence": self.shown,
             "entries": self.entries,
         }

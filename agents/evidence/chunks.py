@@ -81,8 +81,7 @@ def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tup
         limit: Maximum number of entities.
         minimum: Skip pictures with a lower cosine; the best one is kept if all are lower.
     """
-    hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
-    likely_hits = [hit for hit in hits if hit.score >= minimum] or hits[:1]
+    likely_hits = [hit for hit in turn.hits if hit.score >= minimum] or turn.hits[:1]
     if turn.entities:
         for entity in turn.entities:
             named = [hit for hit in likely_hits if any(other.name == entity.name for other in hit.entities)]

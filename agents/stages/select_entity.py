@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -67,6 +67,13 @@ def candidates(turn: Turn, size_weight: float = 0.0) -> list[Choice]:
     """Rank the entities of all views by their weight, each entity once."""
     lists = [[each] for view in turn.views for each in list_choices(view, size_weight * smallness(turn, view))]
     return [each for each, _ in fuse(lists, key=lambda each: each.entity.name, score=lambda each: each.weight)]
+
+
+def list_alike(turn: Turn) -> tuple[PictureFound, ...]:
+    """List what a model that sees may take the things to be: the best entity of each view, then the second of each, each once."""
+    rows = zip_longest(*(list_choices(view) for view in turn.views))
+    best = {each.entity.name: each.score for row in rows for each in row if each is not None}
+    return tuple(PictureFound(name, round(score, 4)) for name, score in islice(best.items(), MAX_CHOICES))
 
 
 def smallness(turn: Turn, view: View) -> float:
@@ -196,7 +203,7 @@ class SelectEntity(Stage):
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
-    fills = ("entity", "entity_score", "nearest", "entities")
+    fills = ("entity", "entity_score", "nearest", "alike", "entities")
     groups = ("image",)
     doing = "recognising what is shown"
     picture_notes = frozenset({"entities", "candidates", "same_picture", "misfits"})
@@ -231,6 +238,7 @@ class SelectEntity(Stage):
         ]
         for turn, _ in turn_choices:
             turn.entity, turn.entity_score, turn.nearest, turn.entities = None, 0.0, None, ()
+            turn.alike = list_alike(turn)
         named = [(turn, choices) for turn, choices in turn_choices if choices]
         same: dict[int, Same] = {}
         if options.by == "model":

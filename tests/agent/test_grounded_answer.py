@@ -12,9 +12,12 @@ from PIL import Image
 from agents.asking.ask import read
 from agents.asking.readers.grounded import CHOICE, GROUNDED
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
+from agents.search.gateway import SearchGateway
+from agents.search.hits import Entity, ImageHit
 from agents.settings.presets import settings_from
 from agents.stages.grounded_answer import GroundedAnswer
-from agents.turn import Candidate, Evidence, Look, Thing, Turn
+from agents.stages.select_entity import list_alike
+from agents.turn import Candidate, Evidence, Look, Thing, Turn, View
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
 
 HEIGHT = Evidence("It is 330 m high.", "web", "Eiffel Tower", score=0.5)
@@ -55,7 +58,7 @@ def test_calculations_are_computed_by_code() -> None:
     ("reply", "queries"),
     [
         ("search: Big Ben height", ("Big Ben height",)),
-        ('Search: "Big Ben height"; Eiffel Tower height; a third', ("Big Ben height", "Eiffel Tower height")),
+        ('Search: "Big Ben height"; Eiffel height; Louvre; a fourth', ("Big Ben height", "Eiffel height", "Louvre")),
         ("search:", ()),
         ("They search: for gold, and found it.", ()),
     ],
@@ -158,10 +161,6 @@ def test_a_small_thing_is_shown_enlarged_beside_the_photo_or_on_one_sheet(pictur
 
 
 def test_the_graphs_picture_of_the_entity_is_shown_where_the_preset_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    from agents.search.gateway import SearchGateway
-    from agents.search.hits import Entity, ImageHit
-    from agents.turn import View
-
     picture = Image.new("RGB", (30, 20))
     monkeypatch.setattr(
         SearchGateway, "pictures", lambda self, urls, fetch=False, deadline=None: dict.fromkeys(urls, picture)
@@ -171,3 +170,21 @@ def test_the_graphs_picture_of_the_entity_is_shown_where_the_preset_says_so(monk
     shown = turn("q", entity=tower, entity_score=0.9, views=views, evidence=(HEIGHT,))
     chat = answer([shown], lambda _: "Yes. [1]", options={"entity_picture": True})
     assert [each.size for each in chat.requests[0].messages[-1].images] == [(64, 48), (30, 20)]
+
+
+def test_a_model_that_sees_is_told_what_else_was_found_and_may_search_for_its_facts_by_name() -> None:
+    """The photo's nickel looked more like the Moon to picture search: the model names it, and its facts are evidence."""
+    nickel = Entity("Nickel (United States coin)", {"Weight": "5.000 g"})
+    hits = (ImageHit(0, 0.81, "m", (Entity("Moon", {"Weight": "none"}),)), ImageHit(1, 0.79, "n", (nickel,)))
+    views = (View(None, hits),)
+    coin = turn("How heavy is it?", entity=hits[0].entities[0], entity_score=0.81, views=views)
+    coin.alike = list_alike(coin)
+
+    def ask(request: ChatRequest) -> str:
+        text = request.messages[-1].content
+        assert 'Less alike, picture search found "Nickel (United States coin)" (0.79)' in text
+        return "It weighs 5.000 g. [1]" if "5.000 g" in text else "search: US nickel weight; honeymoon"
+
+    answer([coin], ask)
+    assert coin.candidate is not None and coin.candidate.text == "It weighs 5.000 g."
+    assert {chunk.title for chunk in coin.shown if chunk.source == "kg"} == {nickel.name}, "a part of a word is no name"

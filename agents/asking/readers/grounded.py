@@ -12,7 +12,7 @@ from agents.models.base import ChatReply
 from agents.texts.replies import strings
 from agents.turn import Candidate
 
-MAX_MISSING = 2
+MAX_MISSING = 3
 """Queries for what is missing, as the prompt says."""
 
 _SEARCH = re.compile(r"^\W{0,3}search\W{0,2}:(?P<queries>[^\n]*)", re.IGNORECASE | re.MULTILINE)
