@@ -245,7 +245,7 @@ def configure(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Config:
 class HttpOptions(Options):
     """Options of where to listen and whom to trust, the same for page and server."""
 
-    host: str = Field("127.0.0.1", description="address to listen on; 127.0.0.1: this machine alone")
+    host: str = Field("127.0.0.1", description="address to listen on; 127.0.0.1: reachable only from this machine")
     port: int = Field(8000, ge=0, le=65535, description="port to listen on; 0: any free one")
     allowed_hosts: Annotated[tuple[str, ...], Flag(metavar="NAME")] = Field(
         (), description="host names to accept, besides --host and those of loopback"

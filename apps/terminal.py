@@ -69,7 +69,7 @@ class AskOptions(AnswererOptions, JsonOptions):
     question: Annotated[str | None, Flag(positional=True)] = Field(
         None, description="the question; without one, a dialog begins"
     )
-    brief: bool = Field(False, description="print the answer alone")
+    brief: bool = Field(False, description="print only the answer")
 
     @model_validator(mode="before")
     @classmethod

@@ -51,7 +51,7 @@ class SplitOptions(ResultOptions):
     dataset: Path | None = Field(None, description="local folder of the data sets; default: the hub's CRAG-MM")
     split: str = Field("validation", description="split to train on")
     revision: str = Field(DEFAULT_REVISION, description="data set revision")
-    online: bool = Field(False, description="fetch pictures that are given by URL")
+    online: bool = Field(False, description="fetch pictures given by URL")
 
 
 class DeviceOptions(Options):

@@ -293,7 +293,7 @@ class GrpoOptions(TrainingOptions):
 
     recipe: str = Field("curriculum", description=f"{', '.join(list_recipes())} or a TOML file")
     strong: Annotated[Path | None, Flag(metavar="RUN")] = Field(
-        None, description="judged run of a strong model: what it has right is easy"
+        None, description="judged run of a strong model: the questions that it answers right are easy"
     )
     vllm: bool = Field(False, description="let vLLM sample the replies (GPU)")
 

@@ -33,7 +33,7 @@ class DataTable(Table):
 
     tasks: tuple[Literal["answer", "queries", "relevance"], ...] = ("answer",)
     answers: Literal["own", "reference"] = Field("own", description="target where the model's own answer is right")
-    refusals_left_out: float = Field(0.0, ge=0, le=1, description="share of the refusals that is left out")
+    refusals_left_out: float = Field(0.0, ge=0, le=1, description="share of the refusals to leave out")
 
 
 class TrainingTable(Table):

@@ -87,7 +87,7 @@ class Options(BaseModel):
     group: ClassVar[str] = ""  # heading of the fields that a class defines itself; not inherited
 
     verbose: Annotated[bool, Flag(names=("-v", "--verbose"))] = Field(
-        False, description="log on standard error what is done"
+        False, description="log each step to standard error"
     )
 
     @classmethod

@@ -87,7 +87,8 @@ class Limits(Table):
     pictures: int | None = Field(
         None,
         ge=1,
-        description="pictures in one prompt; where a stage has more to show, one labelled sheet holds all; None: no limit",
+        description="maximum number of pictures in one prompt; further ones are joined with the photo on one "
+        "labelled sheet; None: no limit",
     )
     reply_tokens: Mapping[str, Annotated[int, Field(gt=0)]] = Field(
         {},

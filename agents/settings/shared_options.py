@@ -67,14 +67,14 @@ class ModelOptions(Options):
 class ProbedModelOptions(ModelOptions):
     """``ModelOptions`` of commands that ask the server what it supports before they use it."""
 
-    no_probe: bool = Field(False, description="do not ask the server, before the first question, what it supports")
+    no_probe: bool = Field(False, description="skip the test of the server's features before the first question")
 
 
 class JsonOptions(Options):
     """For commands whose output programs read."""
 
     as_json: Annotated[bool, Flag(names=("--json",))] = Field(
-        False, description="print JSON alone on standard output; everything else goes to standard error"
+        False, description="print only JSON to standard output, and messages to standard error"
     )
 
 

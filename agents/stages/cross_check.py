@@ -43,8 +43,8 @@ class CrossCheck(Stage):
     class Options(WhiteBoxOptions, StageOptions):
         own_knowledge: Literal["never", "checked"] = Field(
             "never",
-            description="whether a draft from what the model knows may be the answer where the evidence gives none: never, or after this "
-            "check; a draft from the photo alone may always",
+            description="whether the model's own knowledge may be the answer if the evidence has none: never, or after "
+            "this check; a draft read off the photo always may",
         )
         own_minimum: float | None = Field(
             None,

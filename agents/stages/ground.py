@@ -44,7 +44,9 @@ class Ground(Stage):
 
     class Options(StageOptions):
         min_area: float = Field(0.0, ge=0, lt=1, description="share of the image that a box covers at least")
-        masks: bool = Field(False, description="whether a segmenter tells the object in a box from what is around it")
+        masks: bool = Field(
+            False, description="whether a segmenter separates the object in a box from its surroundings"
+        )
 
     options: Options
     min_seconds, wanted_seconds = 1.0, 2.0

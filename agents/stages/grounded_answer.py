@@ -29,12 +29,12 @@ class GroundedAnswer(Stage):
 
     class Options(StageOptions):
         k: int = Field(5, ge=0, description="chunks shown, as far as the profile's budget of tokens allows")
-        rounds: int = Field(1, ge=0, le=3, description="searches for what the model says is missing")
+        rounds: int = Field(1, ge=0, le=3, description="rounds of searches for facts that the model calls missing")
         enlarge: float = Field(
             0.2, ge=0, le=1, description="share of the photo below which a thing is shown enlarged beside it; 0: never"
         )
         entity_picture: bool = Field(
-            False, description="show the knowledge graph's picture of the entity too, where the picture cache holds it"
+            False, description="show the knowledge graph's picture of the entity too, if the picture cache has it"
         )
 
     options: Options

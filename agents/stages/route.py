@@ -33,7 +33,7 @@ class RouteStage(Stage):
             "rules", description="who says whether external or present knowledge is needed"
         )
         skip_search: bool = Field(
-            False, description="do not search for what needs no external knowledge (CRUISE: e = 0)"
+            False, description="do not search for questions that need no external knowledge (CRUISE: e = 0)"
         )
 
     options: Options

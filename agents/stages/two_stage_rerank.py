@@ -29,8 +29,8 @@ class TwoStageRerank(Stage):
         fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
         rank_by: Literal["cumulative", "fine"] = Field(
             "cumulative",
-            description="what ranks the chunks that the coarse stage keeps: s = fine x coarse (eq. 4), or the fine score alone, where the "
-            "scores of both models are not on one scale",
+            description="score of the chunks kept by the coarse stage: s = fine x coarse (eq. 4), or only the fine "
+            "score, if the models' scores are not on one scale",
         )
 
     options: Options

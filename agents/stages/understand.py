@@ -25,7 +25,8 @@ class Understand(Stage):
 
     class Options(StageOptions):
         rewrite: Literal["rules", "model"] = Field(
-            "rules", description="who rewrites: rules alone, or the model where rules are unsure"
+            "rules",
+            description="who rewrites follow-up questions: only the rules, or the model if the rules are unsure",
         )
         keep_pointing: bool = Field(
             False,

@@ -28,8 +28,8 @@ class WebSearch(Stage):
         k: int = Field(10, ge=1, description="pages wanted for a query")
         pages: Literal["full", "snippets"] = Field(
             "full",
-            description="what is read of a page: its full text around what was found, where there is one, or what was found alone. "
-            "Two queries may find two snippets of one page, and both are kept",
+            description="part of a page to read: its full text around the snippet, if the page cache has it, or only the"
+            " snippet. Two queries may find two snippets of one page, and both are kept",
         )
         k_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
 

@@ -53,7 +53,7 @@ class PreflightOptions(ModelOptions, JsonOptions):
     group = "what is checked"
 
     preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
-        "best", description="the preset that is submitted, by name or by the path of a .toml file"
+        "best", description="preset to submit, by name or by the path of a .toml file"
     )
     profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
         "gpu", description="the profile that it runs under at the competition, likewise"

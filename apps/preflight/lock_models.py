@@ -52,7 +52,7 @@ class LockOptions(Options):
     The status is 0 if each has one in the end, 1 if one has none, or a file or the hub cannot be read.
     """
 
-    check: bool = Field(False, description="only print what has no commit, and ask no hub")
+    check: bool = Field(False, description="only print the models without a commit, and ask no hub")
     update: bool = Field(False, description="ask for the newest commit of main for those that have one too")
     profiles: Path = Field(PROFILES, description="folder of the profiles")
     submission: Path = Field(SUBMISSION, description="the submission's aicrowd.json")

@@ -121,7 +121,7 @@ def judge(report: dict[str, Any], *, may_be_cut: bool = False) -> list[Check]:
 class RehearsalOptions(Options):
     """Build the agent, call it in both ways and report."""
 
-    preset: str = Field("best", description="the preset that is submitted")
+    preset: str = Field("best", description="preset to submit")
     profile: str = Field("embedded", description="the profile of the rehearsal")
     task: Literal[1, 2, 3] = Field(2, description="task of the challenge; 1: no web search")
     cache: CacheOption = Field(DEFAULT_CACHE, description="cache folder with the local indices")

@@ -67,8 +67,8 @@ class JudgeOptions(Options):
     )
     judge_price: Annotated[GivenPrice | None, Flag(metavar="READ,WRITTEN")] = Field(
         None,
-        description="price of the judge in US dollars for a million tokens; not given: that of "
-        "evaluation/judge/prices.toml, where it has the model",
+        description="price of the judge in US dollars for a million tokens (default: from "
+        "evaluation/judge/prices.toml, if it lists the model)",
     )
     num_workers: Annotated[int | None, Flag(metavar="N")] = Field(
         None, ge=1, description="judgements asked for at the same time; not given: 8, research release 1"

@@ -23,7 +23,7 @@ class ReportOptions(Options):
     """Write a report of served turns, by their traces."""
 
     traces: Annotated[tuple[Path, ...], Flag(positional=True, metavar="FILE")] = Field(
-        description="what --trace wrote, the oldest file first if it was rotated; a server may still write to the last"
+        description="files written by --trace, the oldest first if it was rotated; a server may still write to the last"
     )
     out: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="the report; not given: the last trace with .html in place of its suffix"

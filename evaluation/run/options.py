@@ -188,8 +188,8 @@ class AgentOptions(ProbedModelOptions):
     )
     agent: Annotated[str, Flag(metavar="MODULE:CLASS")] = Field(
         "agents.user_config:UserAgent",
-        description="class of the agent. One derived from CragAgent runs --preset under --profile; any other BaseAgent is built "
-        "as the organiser builds it, with the search of --profile alone",
+        description="class of the agent. One derived from CragAgent runs --preset under --profile; any other "
+        "BaseAgent is built as the organiser builds it, and takes only the search from --profile",
     )
     set: Annotated[tuple[str, ...], Flag(metavar="KEY=VALUE", repeated=True)] = Field(
         (),
@@ -278,8 +278,8 @@ class PresetOptions(AgentOptions):
     )
     gold_entity: bool = Field(
         False,
-        description="pass the graph's entry of the true entity in place of what the searches find, under --calls research-release "
-        "and --diagnostics",
+        description="pass the graph's entry of the true entity in place of search results, under --calls research-"
+        "release and --diagnostics",
     )
     full_query_path: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,
@@ -295,8 +295,8 @@ class ForeignAgentOptions(Options):
 
     agent_root: Annotated[Path | None, Flag(metavar="DIR")] = Field(
         None,
-        description="repository of --agent, such as a fork of the starter kit: the agent runs in a process of its own, in this folder "
-        "and with its packages. What it prints is in agent.log in --output-dir",
+        description="repository of --agent, such as a fork of the starter kit: the agent runs in a process of its "
+        "own, in this folder and with its packages, and prints to agent.log in --output-dir",
     )
     agent_python: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None, description="interpreter of that process; not given: .venv/bin/python in --agent-root, else this one"
@@ -323,7 +323,7 @@ class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOpt
     )
     output_dir: Path = Field(Path("results"), description="folder for answers, scores and report")
     resume: bool = Field(
-        False, description="continue the run in --output-dir; what the judge failed on is judged again"
+        False, description="continue the run in --output-dir; answers that the judge failed on are judged again"
     )
     record_requests: bool = Field(
         False,
