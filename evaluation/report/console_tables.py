@@ -12,6 +12,7 @@ from rich.table import Table
 from evaluation.files.manifest import WITHOUT_PICTURE
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
+from evaluation.scores.metrics import Metric, list_run_metrics
 from evaluation.scores.scoring import SPLITS, group_by_session, group_turns
 
 _ROWS = (
@@ -70,8 +71,10 @@ def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
                 _format_interval(scores["intervals_95"][name].get(key)),
             ]
         table.add_row(label, *cells)
-    if shares := scores.get("overlap"):
-        table.add_row("overlap", format_percent(shares["all"]), "", format_percent(shares["ego"]), "")
+    for metric in list_run_metrics():
+        if values := scores.get(metric.name):
+            cells = [metric.format(values[name], "terminal") for name in ("all", "ego")]
+            table.add_row(_name_row(metric), cells[0], "", cells[1], "")
     if (errors := scores.get("errors", {"all": 0}))["all"]:
         table.add_row("errors", str(errors["all"]), "", str(errors["ego"]), "", style="red")
     if (unjudged := scores.get("unjudged", {"all": 0}))["all"]:
@@ -79,6 +82,11 @@ def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
     if without := scores["about"].get(WITHOUT_PICTURE):
         table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
     return table
+
+
+def _name_row(metric: Metric) -> str:
+    unit = f" ({metric.unit})" if metric.unit not in ("", "%") else ""
+    return metric.heading[0].lower() + metric.heading[1:] + unit
 
 
 def _build_group_table(

@@ -25,6 +25,7 @@ from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
 from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
+from evaluation.scores.metrics import list_run_metrics
 from evaluation.scores.scoring import (
     Scores,
     Slice,
@@ -279,6 +280,7 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         words={"miss": "missing", "unjudged": "not judged"},
         no_photo="no photo",
         total=sum(len(part.turns) for part in parts),
+        metrics=list_run_metrics(),
     )
 
 

@@ -1,6 +1,6 @@
 """Metrics over the words of an answer that need no judge: overlap, exact match, F1, VQA with relaxed numbers.
 
-Each takes one answer and its references. Callers average over turns.
+Each takes one answer and its references. ``metrics.py`` registers them.
 """
 
 from __future__ import annotations
@@ -8,12 +8,10 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from statistics import fmean
+from collections.abc import Sequence
 
 from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
 from evaluation.judge.quantities import Quantity, find_quantities, is_same_quantity, normalise_quantities
-from evaluation.records import AnsweredTurn
 
 RELAXED = 0.05
 """Share by which a number may differ from the true one (Methani et al., 2020; Masry et al., 2022, section 5.1)."""
@@ -35,12 +33,6 @@ def overlap(answer: str, ground_truth: str) -> float:
         if truth_words:
             return len(truth_words & answer_words) / len(truth_words)
     return 0.0
-
-
-def mean_overlap(turns: Iterable[AnsweredTurn]) -> float:
-    """Return the mean overlap of the turns' answers, 0 for no turns."""
-    shares = [overlap(turn.agent_response, turn.ground_truth) for turn in turns]
-    return fmean(shares) if shares else 0.0
 
 
 def squad_words(text: str) -> list[str]:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
 from evaluation.rules import OURS, MissRule, Rules
-from evaluation.scores.answer_words import mean_overlap
+from evaluation.scores.metrics import list_run_metrics
 
 Slice = Callable[[JudgedTurn], str | None]
 """Returns the group of a turn; None if unknown."""
@@ -355,7 +355,7 @@ def scores_dictionary(
 ) -> dict[str, Any]:
     """Return the content of scores_dictionary.json.
 
-    It has the organiser's ``all`` and ``ego``, and beside them QA-Dragon's overlap, errors, intervals, groups, and what the
+    It has the organiser's ``all`` and ``ego``, and beside them the registered metrics, errors, intervals, groups, and what the
     scores were made with.
 
     Args:
@@ -376,10 +376,7 @@ def scores_dictionary(
     return {
         "all": score(turns, rules).to_dict(),
         "ego": score(ego, rules).to_dict(),
-        "overlap": {
-            "all": mean_overlap(judged.turn for judged in turns),
-            "ego": mean_overlap(judged.turn for judged in ego),
-        },
+        **{each.name: {"all": each.average(turns), "ego": each.average(ego)} for each in list_run_metrics()},
         "errors": {
             "all": count_errors(turns),
             "ego": count_errors(ego),

@@ -21,6 +21,7 @@ from evaluation.studies.result_tables import (
     format_change,
     format_p,
     make_figure_column,
+    make_metric_columns,
     make_time_columns,
 )
 from evaluation.studies.variant_runs import ComparisonOptions, compare
@@ -62,7 +63,7 @@ def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
 
     columns = [
         make_figure_column("Accuracy (%)", "acc.", "accuracy"),
-        make_figure_column("Overlap (%)", "overlap", "overlap"),
+        *make_metric_columns(),
         make_figure_column("Missing (%)", "miss.", "missing"),
         make_figure_column("Hallucination (%)", "hall.", "hallucination"),
         make_figure_column("Truthfulness (%) [95%]", "truthfulness", "truthfulness", intervals=True),

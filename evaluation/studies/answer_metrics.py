@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Annotated, Any, Literal
@@ -16,7 +16,7 @@ from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.crag_dataset import CragDataset
 from evaluation.files.folder_lock import lock_folders
 from evaluation.records import JudgedTurn, TurnFacts
-from evaluation.scores.answer_words import exact_match, overlap, vqa, word_f1
+from evaluation.scores.metrics import METRICS
 from evaluation.studies.figures import compute_figures, describe_failing, mark_failing
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, load_labels, read_entries
 from evaluation.studies.result_tables import ResultTable, format_rate, show_and_publish
@@ -40,29 +40,19 @@ SINGLE_SOURCES = frozenset({"kg", "web", "image"})
 
 
 @dataclass(frozen=True)
-class TurnWords:
-    """Metrics of one answer, 0 to 1.
+class TurnMetrics:
+    """Metrics of one answer by name.
 
     Attributes:
         single: Whether one modality of evidence answers the question; None if unknown.
     """
 
-    f1: float
-    em: float
-    vqa: float
-    overlap: float
+    values: Mapping[str, float]
     single: bool | None
 
 
-@dataclass(frozen=True)
-class Means:
-    """Means over some turns; None for no turns."""
-
-    turns: int
-    f1: float | None
-    em: float | None
-    vqa: float | None
-    overlap: float | None
+Means = Mapping[str, float | None]
+"""Number of turns as ``turns``, and the mean of each metric by its name; None for no turns."""
 
 
 def is_single_modality(facts: TurnFacts) -> bool | None:
@@ -79,36 +69,23 @@ def is_single_modality(facts: TurnFacts) -> bool | None:
     return False if facts.source == "both" else None
 
 
-def measure(judged: JudgedTurn, accept: Sequence[str] = ()) -> TurnWords:
+def measure(judged: JudgedTurn, accept: Sequence[str] = ()) -> TurnMetrics:
     """Measure one answer against its ground truth and the short right answers in ``accept``."""
-    answer, references = judged.turn.agent_response, (judged.turn.ground_truth, *accept)
-    return TurnWords(
-        f1=word_f1(answer, references),
-        em=exact_match(answer, references),
-        vqa=vqa(answer, references),
-        overlap=overlap(answer, judged.turn.ground_truth),
-        single=is_single_modality(judged.facts),
-    )
+    references = (judged.turn.ground_truth, *accept)
+    values = {name: metric.compute(judged, references) for name, metric in METRICS.items()}
+    return TurnMetrics(values, is_single_modality(judged.facts))
 
 
-def average(turns: Sequence[TurnWords]) -> Means:
+def average(turns: Sequence[TurnMetrics]) -> Means:
     """Average each metric over turns."""
-
-    def mean(value: Callable[[TurnWords], float]) -> float | None:
-        return fmean(map(value, turns)) if turns else None
-
-    return Means(
-        len(turns),
-        f1=mean(lambda turn: turn.f1),
-        em=mean(lambda turn: turn.em),
-        vqa=mean(lambda turn: turn.vqa),
-        overlap=mean(lambda turn: turn.overlap),
-    )
+    return {"turns": len(turns)} | {
+        name: fmean(turn.values[name] for turn in turns) if turns else None for name in METRICS
+    }
 
 
-def average_by_modality(turns: Sequence[TurnWords]) -> dict[Modality, Means]:
+def average_by_modality(turns: Sequence[TurnMetrics]) -> dict[Modality, Means]:
     """Average over turns of one modality, of several, and over all, those of unknown modality included."""
-    groups: dict[Modality, Sequence[TurnWords]] = {
+    groups: dict[Modality, Sequence[TurnMetrics]] = {
         "single": [turn for turn in turns if turn.single is True],
         "multi": [turn for turn in turns if turn.single is False],
         "overall": turns,
@@ -137,25 +114,25 @@ def _entry_content(entry: Entry, sets: Sequence[CragDataset]) -> dict[str, Any]:
         "failing_stages": list(figures.failing),
         "accuracy": figures.accuracy,
         "seconds_a_turn": figures.seconds,
-        **{name: vars(means) for name, means in average_by_modality(measured).items()},
+        **average_by_modality(measured),
     }
 
 
 def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
     """Build the tables of all metrics, and of F1 and EM by modality as in the paper's table 1."""
     entries = content["entries"]
-    words = ("overlap", "f1", "em", "vqa")
     rows = [
         (
             mark_failing(each["label"], each["failing_stages"]),
             str(each["overall"]["turns"]),
             format_rate(each["accuracy"]),
-            *(_format_cell(each["overall"][name]) for name in words),
+            *(_format_cell(name, each["overall"][name]) for name in METRICS),
             "-" if each["seconds_a_turn"] is None else f"{each['seconds_a_turn']:.2f}",
         )
         for each in entries
     ]
-    heads = ("Entry", "turns", "accuracy (%)", "overlap (%)", "F1 (%)", "EM (%)", "VQA (%)", "elapse (s a turn)")
+    measures = (metric.full_heading for metric in METRICS.values())
+    heads = ("Entry", "turns", "accuracy (%)", *measures, "elapse (s a turn)")
     notes = [f"verdicts: {content['verdicts']}"]
     notes += [note for each in entries for note in describe_failing(each["label"], each["failing_stages"])]
     notes += _count_failures(entries, "errors", "errors, whose answer counts as the words I don't know")
@@ -182,7 +159,10 @@ def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
             *(
                 cell
                 for name in MODALITIES
-                for cell in (str(each[name]["turns"]), _format_cell(each[name]["f1"]), _format_cell(each[name]["em"]))
+                for cell in (
+                    str(each[name]["turns"]),
+                    *(_format_cell(metric, each[name][metric]) for metric in ("f1", "em")),
+                )
             ),
         )
         for each in entries
@@ -193,8 +173,8 @@ def _modality_table(entries: Sequence[Mapping[str, Any]]) -> ResultTable:
     return ResultTable("F1 and EM by modality (%)", heads, rows, notes=(note,))
 
 
-def _format_cell(value: float | None) -> str:
-    return "-" if value is None else format_rate(value)
+def _format_cell(name: str, value: float | None) -> str:
+    return "-" if value is None else METRICS[name].format(value)
 
 
 class MetricsOptions(OneJudgeOptions):

@@ -21,6 +21,7 @@ from evaluation.studies.result_tables import (
     build_paired_tables,
     build_table,
     make_figure_column,
+    make_metric_columns,
     make_time_columns,
 )
 from evaluation.studies.variant_runs import ComparisonOptions, compare
@@ -64,7 +65,7 @@ def build_tables(task: str, results: Sequence[Result], *, groups: bool = False) 
 
     Dialogs have the score with the early stop too. Splits are those that the data set knows.
     """
-    columns = [*RATES, *make_time_columns(results)]
+    columns = [*RATES, *make_metric_columns(), *make_time_columns(results)]
     if task == "multi-turn":
         columns.insert(len(RATES), make_figure_column("Conversation (%)", "dialog", "conversation", intervals=True))
     title = f"{task}, {results[0].figures.turns} turns [95% bootstrap intervals over sessions]"

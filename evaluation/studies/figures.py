@@ -13,7 +13,7 @@ from evaluation.files.run_log import read_run_log, select_costs, summarise_laten
 from evaluation.files.traces import find_failing_stages, read_all_traces
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, Key
 from evaluation.rules import OURS, RULES
-from evaluation.scores.answer_words import mean_overlap
+from evaluation.scores.metrics import list_run_metrics
 from evaluation.scores.scoring import Interval, bootstrap_intervals, count_errors, count_unjudged, score, select_counted
 from evaluation.studies.paired_tests import Paired, compare_all
 from evaluation.studies.variants import Variant
@@ -43,7 +43,7 @@ class Figures:
     """Rates of one run over one data set, 0 to 1 (truthfulness -1 to 1).
 
     Attributes:
-        overlap: See ``answer_words.overlap``.
+        metrics: Registered metrics by name (``scores.metrics``).
         seconds: Mean wall time a turn over the calls that took no reply from a cache; None without such a call or a run log.
         timed_turns: Turns of those calls.
         seconds_cached: Mean wall time a turn over all calls, if some took replies from a cache; None otherwise.
@@ -59,7 +59,6 @@ class Figures:
 
     turns: int
     accuracy: float
-    overlap: float
     missing: float
     hallucination: float
     truthfulness: float
@@ -73,6 +72,7 @@ class Figures:
     unjudged: int = 0
     failing: tuple[str, ...] = ()
     cut_short: int = 0
+    metrics: Mapping[str, float] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
 
 
@@ -147,7 +147,7 @@ def compute_figures(turns: Sequence[JudgedTurn], folders: Sequence[Path] = ()) -
     return Figures(
         turns=scores.total,
         accuracy=scores.accuracy,
-        overlap=mean_overlap(answered),
+        metrics={each.name: each.average(turns) for each in list_run_metrics()},
         missing=scores.missing,
         hallucination=scores.hallucination_rate,
         truthfulness=scores.truthfulness_score,

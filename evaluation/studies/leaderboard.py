@@ -27,7 +27,7 @@ from evaluation.scores.slices import (
 )
 from evaluation.studies.figures import Result, check_base, compare_with_bases, compute_figures
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries
-from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.plots import plot_results
 from evaluation.studies.result_tables import (
     Column,
     ResultTable,
@@ -38,6 +38,7 @@ from evaluation.studies.result_tables import (
     format_rate,
     format_with_interval,
     make_figure_column,
+    make_metric_columns,
     make_time_columns,
     make_turn_columns,
     publish,
@@ -195,6 +196,7 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
         make_figure_column("Accuracy (%)", "acc.", "accuracy"),
         make_figure_column("Missing (%)", "miss.", "missing"),
         make_figure_column("Hallucination (%)", "hall.", "hallucination"),
+        *make_metric_columns(),
         Column("By domain (%)", "domains", total),
     ]
     if board.task == "multi-turn":
@@ -271,7 +273,7 @@ def _run(options: LeaderboardOptions, console: Console) -> None:
         options.out.mkdir(parents=True, exist_ok=True)
         place, results = options.out / "leaderboard", [place.result for board in boards for place in board.places]
         all_tables = [*tables, build_card_table(entries.cards)]
-        files = [*write_tables(place, all_tables, results), *plot_truthfulness(place, results)]
+        files = [*write_tables(place, all_tables, results), *plot_results(place, results)]
         title = f"Leaderboard (verdicts: {entries.verdicts})"
         publish(place, build_content(boards, entries), title, all_tables, console, files)
 

@@ -1,4 +1,4 @@
-"""Plots of studies: the truthfulness of several runs; reliability, risk and coverage of a gate."""
+"""Plots of studies: truthfulness and metrics of several runs; reliability, risk and coverage of a gate."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from agents.base.files import write_whole
 from evaluation.files.manifest import describe_picture
+from evaluation.scores.metrics import Metric, list_run_metrics
 from evaluation.scores.scoring import risk_coverage
 from evaluation.studies.decisions import BoolArray, FloatArray
-from evaluation.studies.figures import Result
+from evaluation.studies.figures import Figures, Result
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,33 +29,45 @@ _BINS = 8
 """Bins of the reliability diagram, each with as many candidates."""
 
 
-def plot_truthfulness(place: Path, results: Sequence[Result]) -> list[Path]:
-    """Plot each variant as a dot with its 95% interval, one panel a data set; return the files (``save``)."""
+def plot_results(place: Path, results: Sequence[Result]) -> list[Path]:
+    """Plot each variant as a dot: truthfulness with its 95% interval, then the registered metrics, one panel a data set.
+
+    Returns:
+        The files (``save``).
+    """
     from matplotlib.figure import Figure
 
     tasks = list(dict.fromkeys(result.task for result in results))
     labels = list(dict.fromkeys(result.variant.label for result in results))
     failing = {result.variant.label: result.label for result in results if result.figures.failing}
-    figure = Figure(figsize=(1.5 + 4 * len(tasks), 1.2 + _ROW_INCHES * len(labels)))
-    panels = figure.subplots(1, len(tasks), sharey=True, squeeze=False)
-    for panel, task in zip(panels[0], tasks, strict=True):
-        for result in results:
-            if result.task != task:
-                continue
-            row, value = labels.index(result.variant.label), 100 * result.figures.truthfulness
-            interval = result.figures.intervals.get("truthfulness_score")
-            if interval is not None:
-                panel.plot([100 * side for side in interval], [row, row], color="tab:blue", linewidth=2, alpha=0.5)
-            panel.plot([value], [row], "o", color="tab:blue")
-            above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
-            panel.annotate(f"{value:.1f}", (value, row), **above)
-        panel.axvline(0, color="grey", linewidth=0.8)
-        panel.set_title(task)
-        panel.set_xlabel("truthfulness (%), 95% interval")
-        panel.set_yticks(range(len(labels)), [failing.get(label, label) for label in labels])
-        panel.set_ylim(len(labels) - 0.4, -0.6)
+    measures = [None, *list_run_metrics()]
+    figure = Figure(figsize=(1.5 + 4 * len(tasks), (1.2 + _ROW_INCHES * len(labels)) * len(measures)))
+    rows = figure.subplots(len(measures), len(tasks), sharey=True, squeeze=False)
+    for panels, metric in zip(rows, measures, strict=True):
+        for panel, task in zip(panels, tasks, strict=True):
+            for result in results:
+                if result.task == task:
+                    _plot_dot(panel, labels.index(result.variant.label), result.figures, metric)
+            if metric is None:
+                panel.axvline(0, color="grey", linewidth=0.8)
+                panel.set_title(task)
+            panel.set_xlabel("truthfulness (%), 95% interval" if metric is None else metric.full_heading)
+            panel.set_yticks(range(len(labels)), [failing.get(label, label) for label in labels])
+            panel.set_ylim(len(labels) - 0.4, -0.6)
     figure.tight_layout()
     return save(figure, place)
+
+
+def _plot_dot(panel: Any, row: int, figures: Figures, metric: Metric | None) -> None:
+    """Plot the truthfulness of a run, or a metric of it."""
+    factor = 100 if metric is None or metric.unit == "%" else 1
+    value = factor * (figures.truthfulness if metric is None else figures.metrics[metric.name])
+    interval = figures.intervals.get("truthfulness_score") if metric is None else None
+    if interval is not None:
+        panel.plot([factor * side for side in interval], [row, row], color="tab:blue", linewidth=2, alpha=0.5)
+    panel.plot([value], [row], "o", color="tab:blue")
+    above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "fontsize": 8}
+    panel.annotate(f"{value:.1f}", (value, row), **above)
 
 
 def plot_gate(place: Path, probability: FloatArray, right: BoolArray, areas: Mapping[str, float]) -> list[Path]:

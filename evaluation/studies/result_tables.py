@@ -19,6 +19,7 @@ from agents.settings.shared_options import print_json
 from evaluation.files.manifest import list_models, write_json
 from evaluation.report.html_report import write_html
 from evaluation.report.run_card import make_card
+from evaluation.scores.metrics import Metric, list_run_metrics
 from evaluation.scores.scoring import Interval
 from evaluation.studies.figures import Figures, Result, describe_failing, mark_failing
 from evaluation.studies.paired_tests import Paired
@@ -286,6 +287,22 @@ def make_figure_column(heading: str, short: str, figure: str, *, intervals: bool
     return Column(heading, short, cell)
 
 
+def make_metric_columns() -> list[Column]:
+    """Make a column of each registered metric that runs have."""
+
+    def column(metric: Metric) -> Column:
+        remark = f", {metric.remark}" if metric.remark else ""
+        heading = f"{metric.full_heading}{remark}"
+        return Column(heading, metric.heading.lower(), lambda result: _format_metric(metric, result.figures))
+
+    return [column(metric) for metric in list_run_metrics()]
+
+
+def _format_metric(metric: Metric, figures: Figures) -> str:
+    value = figures.metrics.get(metric.name)
+    return "-" if value is None else metric.format(value)
+
+
 TURNS = Column("Turns", "turns", lambda result: str(result.figures.turns))
 
 
@@ -349,7 +366,8 @@ def build_figure_rows(results: Sequence[Result]) -> list[dict[str, object]]:
             "preset": result.variant.preset_name,
             "without": ", ".join(result.variant.without),
             "set": ", ".join(result.variant.settings),
-            **{name: value for name, value in vars(figures).items() if name != "intervals"},
+            **{name: value for name, value in vars(figures).items() if name not in ("intervals", "metrics")},
+            **figures.metrics,
             "failing": "; ".join(figures.failing),
         }
         for name, (low, high) in figures.intervals.items():

@@ -26,7 +26,7 @@ from evaluation.run.generate import ANSWERS
 from evaluation.run.launching import read_settings
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.figures import Result, compare_with_bases, read_figures
-from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.plots import plot_results
 from evaluation.studies.result_tables import (
     ResultTable,
     build_card_table,
@@ -240,7 +240,7 @@ def compare(
                     table.show(console)
                 place = options.out / stem
                 files = write_tables(place, [*all_tables, build_card_table(make_result_cards(results))], results)
-                files += plot_truthfulness(place, results)
+                files += plot_results(place, results)
                 console.print(f"written: {name_files(*files)}", markup=False, soft_wrap=True)
                 if options.as_json:
                     print_json({"results": build_figure_rows(results)})

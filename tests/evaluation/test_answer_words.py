@@ -14,7 +14,8 @@ from rich.console import Console
 
 from evaluation.files.outputs import write_outputs
 from evaluation.records import TurnFacts
-from evaluation.scores.answer_words import exact_match, mean_overlap, overlap, squad_words, vqa, word_f1
+from evaluation.scores.answer_words import exact_match, overlap, squad_words, vqa, word_f1
+from evaluation.scores.metrics import METRICS
 from evaluation.studies import answer_metrics
 from evaluation.studies.answer_metrics import average_by_modality, is_single_modality, measure
 from tests.evaluation.worlds import judged, picture, row, write_dataset
@@ -40,10 +41,13 @@ def test_overlap_is_the_share_of_the_truths_content_words(answer: str, truth: st
 
 
 def test_overlap_of_a_run_is_a_mean_over_turns() -> None:
-    turns = [turn.turn for turn in judged("cm")]
-    turns = [replace(turns[0], agent_response="the truth"), replace(turns[1], agent_response="I don't know")]
-    assert mean_overlap(turns) == 0.5
-    assert mean_overlap([]) == 0.0
+    answers = ("the truth", "I don't know")
+    turns = [
+        replace(turn, turn=replace(turn.turn, agent_response=answer))
+        for turn, answer in zip(judged("cm"), answers, strict=True)
+    ]
+    assert METRICS["overlap"].average(turns) == 0.5
+    assert METRICS["overlap"].average([]) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -123,12 +127,12 @@ def test_means_by_modality() -> None:
         )
     ]
     means = average_by_modality([measure(turn, ["red"] if turn is turns[3] else []) for turn in turns])
-    assert [means[name].turns for name in ("single", "multi", "overall")] == [1, 2, 4]
-    assert means["single"].em == 1.0 and means["single"].f1 == 1.0
-    assert means["multi"].em == 0.0 and means["multi"].f1 == pytest.approx((2 / 3 + 0) / 2)
-    assert means["overall"].em == pytest.approx(2 / 4)  # the accept form makes the last one right
-    assert means["overall"].overlap == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)  # against the ground truth alone
-    assert average_by_modality([])["single"].f1 is None
+    assert [means[name]["turns"] for name in ("single", "multi", "overall")] == [1, 2, 4]
+    assert means["single"]["em"] == 1.0 and means["single"]["f1"] == 1.0
+    assert means["multi"]["em"] == 0.0 and means["multi"]["f1"] == pytest.approx((2 / 3 + 0) / 2)
+    assert means["overall"]["em"] == pytest.approx(2 / 4)  # the accept form makes the last one right
+    assert means["overall"]["overlap"] == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)  # against the ground truth alone
+    assert average_by_modality([])["single"]["f1"] is None
 
 
 def _run(tmp_path: Path, *arguments: str) -> tuple[int, str, Any]:

@@ -371,7 +371,7 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(asking, "PROMPTS", folder / "judges")
     monkeypatch.setattr(CragAgent, "from_config", build)
     for module in (leaderboard, variant_runs):
-        monkeypatch.setattr(module, "plot_truthfulness", lambda *_: [])  # which takes longer than all that is read
+        monkeypatch.setattr(module, "plot_results", lambda *_: [])  # which takes longer than all that is read
     monkeypatch.setattr(gate_study, "plot_gate", lambda *_: [])
     return folder
 

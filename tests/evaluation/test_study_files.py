@@ -9,7 +9,7 @@ import pytest
 
 from evaluation.studies.figures import Result, compare_with_bases, compute_figures
 from evaluation.studies.paired_tests import Paired, compare_runs
-from evaluation.studies.plots import plot_truthfulness
+from evaluation.studies.plots import plot_results
 from evaluation.studies.result_tables import (
     ResultTable,
     build_card_table,
@@ -75,7 +75,7 @@ def test_figures_are_the_same_bytes_each_time(
     figures = []
     for name, day in (("one", "0"), ("two", "86400")):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", day)  # what matplotlib takes for today
-        figures.append(plot_truthfulness(tmp_path / name, runs))
+        figures.append(plot_results(tmp_path / name, runs))
     assert [file.suffix for file in figures[0]] == [".png", ".svg", ".pdf"]
     contents = [[file.read_bytes() for file in files] for files in figures]
     assert contents[0] == contents[1]

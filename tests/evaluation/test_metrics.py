@@ -1,0 +1,81 @@
+"""A metric is one registered function: it is then in scores, tables, report, LaTeX, CSV and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from evaluation.records import JudgedTurn
+from evaluation.report.console_tables import print_scores
+from evaluation.report.html_report import ReportPart, write_report
+from evaluation.scores import metrics
+from evaluation.scores.metrics import METRICS, metric
+from evaluation.scores.scoring import scores_dictionary
+from evaluation.studies import ablate, answer_metrics, compare
+from evaluation.studies.figures import Result, compute_figures
+from evaluation.studies.plots import plot_results
+from evaluation.studies.result_tables import write_tables
+from evaluation.studies.variants import Variant
+from tests.evaluation.worlds import judged
+
+
+@pytest.fixture
+def words(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A metric of this test: words an answer."""
+    monkeypatch.setattr(metrics, "_REGISTRY", registry := dict(metrics._REGISTRY))
+    shown = metrics.METRICS
+    monkeypatch.setattr(metrics, "METRICS", registry)
+    monkeypatch.setattr(answer_metrics, "METRICS", registry)
+
+    @metric("Words", unit="words", higher_is_better=False)
+    def words_an_answer(judged: JudgedTurn, references: Sequence[str]) -> float:
+        return len(judged.turn.agent_response.split())
+
+    yield
+    assert "words_an_answer" not in shown
+
+
+def make_turns() -> list[JudgedTurn]:
+    """A right answer of four words, and a wrong one of two."""
+    return [
+        replace(turn, turn=replace(turn.turn, agent_response=answer))
+        for turn, answer in zip(judged("ch"), ("the tower of truth", "no idea"), strict=True)
+    ]
+
+
+@pytest.mark.usefixtures("words")
+def test_one_function_is_found_everywhere(tmp_path: Path) -> None:
+    turns = make_turns()
+    scores = scores_dictionary(turns)
+    assert scores["words_an_answer"] == {"all": 3.0, "ego": 3.0}
+    with (tmp_path / "said.txt").open("w") as file:
+        print_scores(Console(file=file, width=100), scores)
+    assert "words (words)" in (tmp_path / "said.txt").read_text() and "3.0" in (tmp_path / "said.txt").read_text()
+    report = write_report(tmp_path / "report.html", [ReportPart("single-turn", turns, {})], {}).read_text()
+    assert "<span>Words, lower is better</span><b>3.0 words</b>" in report
+    results = [Result(Variant("a", "best"), "single-turn", compute_figures(turns), turns)]
+    for module in (compare, ablate):
+        tables = module.build_tables("single-turn", results)
+        (tmp_path / "t").mkdir(exist_ok=True)
+        markdown, latex, numbers = (path.read_text() for path in write_tables(tmp_path / "t" / "x", tables, results))
+        for text in (markdown, latex):
+            assert "Words (words), lower is better" in text and " 3.00 " in text
+        assert "words_an_answer" in numbers.splitlines()[0] and ",3.0" in numbers.splitlines()[1]
+    assert b"Words (words)" in plot_results(tmp_path / "plot", results)[0].read_bytes()
+    assert answer_metrics.measure(turns[0]).values["words_an_answer"] == 4.0
+
+
+def test_names_of_scores_are_not_taken_twice() -> None:
+    for name in ("overlap", "errors"):
+
+        def compute(judged: JudgedTurn, references: Sequence[str]) -> float:
+            return 0.0
+
+        compute.__name__ = name
+        with pytest.raises(ValueError, match="give the metric another"):
+            metric("Again")(compute)
+    assert [*METRICS] == ["overlap", "f1", "em", "vqa"]
