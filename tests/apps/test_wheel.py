@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,7 @@ from pytest_httpserver import HTTPServer
 
 from agents.base.data_folder import ROOT
 from tests.support.chat_server import serve_chat
+from tools.install import pip_settings, uv_options
 
 pytest.importorskip("hatchling", reason="hatchling is not installed: make test installs it")
 
@@ -25,6 +27,7 @@ WHEEL = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["to
     "wheel"
 ]
 FOLDERS: Mapping[str, str] = WHEEL["force-include"]
+FRESH = bool(os.environ.get("FRESH_WHEEL"))
 PHOTO = ROOT / "examples" / "zoo" / "photos" / "bindi.webp"
 
 
@@ -41,16 +44,28 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A new environment with the wheel, before the packages of this one. Their ``.pth`` files are not read: the checkout stays out."""
+    """A new environment with the wheel.
+
+    It has the packages of this environment behind it. Their ``.pth`` files are not read: the checkout stays out. With FRESH_WHEEL set
+    (`make test-wheel`) it has what the wheel asks for instead, in the newest versions that the index of packages has.
+    """
     folder = tmp_path_factory.mktemp("installation")
     venv.create(folder, symlinks=True)
     python = folder / "bin" / "python"
-    said = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    purelib = Path(subprocess.run([python, "-c", said], capture_output=True, text=True, check=True).stdout.strip())
-    behind = [path for path in sys.path if path.endswith("site-packages")]
-    (purelib / "behind.pth").write_text("\n".join(behind), encoding="utf-8")
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index"]
-    installed = subprocess.run([*pip, "--no-compile", str(wheel)], capture_output=True, text=True)
+    if FRESH:
+        torch = re.search("^torch==([0-9.]+)", (ROOT / "requirements" / "torch-pypi.txt").read_text(), re.MULTILINE)
+        (folder / "constraints.txt").write_text(
+            f"torch<={torch and torch[1]}\n"
+        )  # of which there is a build without CUDA
+        options = [*uv_options(pip_settings()), "--constraint", str(folder / "constraints.txt")]
+        install = ["uv", "pip", "install", "--quiet", "--python", str(python), *options]
+    else:
+        said = "import sysconfig; print(sysconfig.get_path('purelib'))"
+        purelib = Path(subprocess.run([python, "-c", said], capture_output=True, text=True, check=True).stdout.strip())
+        behind = [path for path in sys.path if path.endswith("site-packages")]
+        (purelib / "behind.pth").write_text("\n".join(behind), encoding="utf-8")
+        install = ["pip", "--python", str(python), "install", "--quiet", "--no-deps", "--no-index", "--no-compile"]
+    installed = subprocess.run([sys.executable, "-m", *install, str(wheel)], capture_output=True, text=True)
     assert installed.returncode == 0, installed.stderr
     return folder
 

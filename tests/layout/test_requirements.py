@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import pytest
@@ -11,16 +13,15 @@ from packaging.utils import canonicalize_name
 
 from agents.profiles.profile import ROOT
 
-LOCKS = {
-    "requirements.txt": "gpu.in",
-    "requirements-cpu.txt": "cpu.in",
-    "requirements/torch-cpu.txt": None,
-    "requirements/torch-pypi.txt": None,
-} | {
-    f"requirements/{path.stem}.txt": path.name
-    for path in (ROOT / "requirements").glob("*.in")
-    if path.stem not in ("cpu", "gpu")
-}
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS: Mapping[str, Sequence[str]] = PROJECT["optional-dependencies"]
+LOCKS = [
+    "requirements.txt",
+    "requirements-cpu.txt",
+    *(f"requirements/{path.name}" for path in ROOT.glob("requirements/*.txt")),
+]
+ALONE = "requirements/weights.txt"
+"""Packages that are installed without their dependencies; pyproject.toml names some of them."""
 INSTALLING = ("Dockerfile", "Dockerfile.cpu", "Dockerfile.current")
 
 
@@ -63,17 +64,43 @@ def test_a_lock_pins_every_package_by_version_and_hash(name: str) -> None:
         assert entry.hashes and all(re.fullmatch("[0-9a-f]{64}", digest) for digest in entry.hashes), package
 
 
-@pytest.mark.parametrize(("name", "source"), [(name, source) for name, source in LOCKS.items() if source])
-def test_a_lock_holds_what_is_asked_for_by_name(name: str, source: str) -> None:
-    locked = pins(name) | (pins("requirements/torch-pypi.txt") if source == "cpu.in" else {})
-    for package, version in pins(f"requirements/{source}").items():
-        assert package in locked and version in ("", locked[package]), package
+def find_unmet(asked: Iterable[str], *locks: str) -> list[str]:
+    """Return the requirements that no lock of an environment, where the first counts most, meets."""
+    locked: dict[str, str] = {}
+    for lock in locks:
+        locked = pins(lock) | locked
+    unmet = []
+    for requirement in map(Requirement, asked):
+        version = locked.get(canonicalize_name(requirement.name), "").removeprefix("==")
+        if requirement.name != PROJECT["name"] and not (version and requirement.specifier.contains(version)):
+            unmet.append(str(requirement))
+    return unmet
 
 
-def test_both_builds_of_torch_are_the_version_that_is_asked_for() -> None:
-    version = pins("requirements/cpu.in")["torch"]
+def test_the_locks_have_what_the_project_asks_for() -> None:
+    base = ("requirements-cpu.txt", "requirements/torch-pypi.txt", ALONE)
+    assert find_unmet(PROJECT["dependencies"], *base) == []
+    for extra in ("web", "scale", "train"):
+        assert find_unmet([*PROJECT["dependencies"], *EXTRAS[extra]], f"requirements/{extra}.txt", *base) == [], extra
+    assert find_unmet([*EXTRAS["dev"], *EXTRAS["train"]], "requirements/dev.txt", *base) == []
+    assert find_unmet([*PROJECT["dependencies"], *EXTRAS["current"]], "requirements/gpu_current.txt", ALONE) == []
+    listed = (ROOT / "requirements" / "gpu.in").read_text(encoding="utf-8").splitlines()
+    asked = [line.partition("#")[0] for line in listed if line.partition("#")[0].strip()]
+    assert find_unmet([*asked, *EXTRAS["gpu"]], "requirements.txt") == []
+    names = {canonicalize_name(Requirement(each).name) for each in asked}
+    of_both = [each for each in PROJECT["dependencies"] if canonicalize_name(Requirement(each).name) in names]
+    assert len(of_both) > 30 and find_unmet(of_both, "requirements.txt") == []
+
+
+def test_there_are_few_files_of_requirements() -> None:
+    assert (
+        len([*ROOT.glob("requirements*.txt"), *ROOT.glob("requirements/*.txt"), *ROOT.glob("requirements/*.in")]) <= 16
+    )
+
+
+def test_both_builds_of_torch_are_one_version() -> None:
     pypi, cpu = (entries(f"requirements/torch-{build}.txt")["torch"] for build in ("pypi", "cpu"))
-    assert (pypi.version, cpu.version) == (version, f"{version}+cpu") and not pypi.hashes & cpu.hashes
+    assert cpu.version == f"{pypi.version}+cpu" and not pypi.hashes & cpu.hashes
     assert "torch" not in pins("requirements-cpu.txt"), "pip would take PyPI's build first"
 
 
@@ -101,9 +128,10 @@ def test_the_makefile_installs_locks_with_the_tool_that_asks_for_hashes() -> Non
     }
 
 
-def test_libraries_of_the_agent_have_one_version_everywhere() -> None:
-    ours, theirs = pins("requirements/gpu.in"), pins("requirements/cpu.in")
+def test_libraries_that_the_gpu_image_pins_have_one_version_everywhere() -> None:
+    ours, theirs = pins("requirements/gpu.in"), pins("requirements-cpu.txt")
+    named = {canonicalize_name(Requirement(each).name) for each in PROJECT["dependencies"]}
     apart = ("torch", "transformers", "pillow")
-    shared = {name for name in set(ours) & set(theirs) if ours[name] and name not in apart}
+    shared = {name for name in named & set(ours) if ours[name] and name not in apart}
     assert shared >= {"accelerate", "chromadb", "cragmm-search-pipeline"}
     assert {name: ours[name] for name in shared} == {name: theirs[name] for name in shared}
