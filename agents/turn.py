@@ -78,6 +78,7 @@ class Evidence:
     retrieval: float = 0.0  # cosine of the search that found it, 0 to 1
     score: float | None = None  # what the last reranker said of it, 0 to 1; None before reranking
     key: str | None = None  # attribute name, for a chunk made of one attribute
+    value: str | None = None  # its value, where a prompt shows all attributes of an entity as one passage
     beside: bool = False  # whether it comes from a full page, outside of the passage that the search returned
 
     def with_score(self, score: float) -> Evidence:

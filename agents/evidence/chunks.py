@@ -38,8 +38,10 @@ class ChunkOptions(BaseModel):
         description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2), "
         "or only where they are longer than a chunk, whose rest is left out (task 2's winner)",
     )
-    attribute_chunks: Literal["each", "joined"] = Field(
-        "each", description="each attribute as a chunk of its own, or all of an entity joined and cut like a page"
+    attribute_chunks: Literal["each", "joined", "ranked"] = Field(
+        "each",
+        description="each attribute as a chunk of its own; or all of an entity joined and cut like a page; or each ranked by itself, and "
+        "the best of an entity shown as one passage",
     )
 
 
@@ -100,6 +102,11 @@ def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tup
 
 def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
     """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page."""
+    if options.attribute_chunks == "ranked":
+        for key, value in facts(entity.attributes):
+            sentence = without_special_tokens(write_attribute(key, entity.name, value))
+            yield Evidence(sentence, "kg", entity.name, hit.url, hit.score, key=key, value=value)
+        return
     # A mark of a message may come about where a name and a value meet, each harmless by itself.
     sentences = [
         (key, without_special_tokens(write_attribute(key, entity.name, value)))

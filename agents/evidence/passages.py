@@ -25,6 +25,11 @@ def write_attribute(key: str, entity: str, value: str) -> str:
     return f"The {key} of {entity} is {value}."
 
 
+def write_identity(entity: str) -> str:
+    """Write what a photo shows, for an entity that is recognised with certainty."""
+    return f"This is {entity}."
+
+
 Modality = Literal["image", "text", "table"]
 """What evidence is (semantic coherence filtering, section 3.1): what pictures show, pages of text, or attributes, which are its tables."""
 

@@ -18,7 +18,8 @@ by ``evidence.chunk_characters``.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.evidence.passages import format_passage
+from agents.evidence.passages import PICTURE_KEY, format_passage
+from agents.texts.injection import without_special_tokens
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -26,6 +27,9 @@ CHARACTERS_PER_TOKEN = 4
 
 FACT_CHUNKS = 6
 """Chunks that a single fact is answered from: a step of a plan, or what an answer lacked."""
+
+PASSAGE_CHARACTERS = 400
+"""Characters of an entity's attributes in one passage: as long as a chunk of a page."""
 
 DOCUMENTS = 15
 """Documents of an answer with citations: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents bring no more."""
@@ -39,13 +43,41 @@ def select_chunks(
 ) -> tuple[Evidence, ...]:
     """Return the chunks that a prompt shows: at most ``k`` of those ranked, within a budget of tokens.
 
+    Attributes that belong into one passage count as one chunk (``join_attributes``), so that they leave room for pages.
+
     Args:
         chunks: Ranked chunks, best first.
         k: How many of them are shown.
         tokens: Budget of all chunks of the prompt; None: no budget.
         first: Chunks that stand before them and are not counted by ``k``.
     """
-    return within_tokens((*first, *chunks[:k]), tokens)
+    return within_tokens((*first, *join_attributes(chunks)[:k]), tokens)
+
+
+def join_attributes(chunks: Sequence[Evidence]) -> list[Evidence]:
+    """Join the ranked attributes of each entity into one passage, at the place of the best.
+
+    The passage begins with what the photo shows, if a chunk says it. It has as many attributes, best first, as go into
+    ``PASSAGE_CHARACTERS``. Chunks without a ``value`` stay as they are.
+    """
+    groups: dict[tuple[str, str], list[Evidence]] = {}
+    for chunk in chunks:
+        if chunk.value is not None:
+            groups.setdefault((chunk.title, chunk.url), []).append(chunk)
+    passages = {group[0]: _join(group) for group in groups.values()}
+    return [passages.get(chunk, chunk) for chunk in chunks if chunk.value is None or chunk in passages]
+
+
+def _join(attributes: Sequence[Evidence]) -> Evidence:
+    text = ""
+    for chunk in sorted(attributes, key=lambda chunk: chunk.key != PICTURE_KEY):
+        key, value = chunk.key or "", chunk.value or ""
+        added = value if key == PICTURE_KEY else f"{key[:1].upper()}{key[1:]}: {value.rstrip('.')}."
+        if text and len(text) + 1 + len(added) > PASSAGE_CHARACTERS:
+            break
+        text = f"{text} {added}".lstrip()
+    # A mark of a message may come about where two texts meet, each harmless by itself.
+    return replace(attributes[0], text=without_special_tokens(text), key=None, value=None)
 
 
 def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:

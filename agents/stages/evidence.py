@@ -13,8 +13,10 @@ from agents.evidence.chunks import (
     list_entities,
     make_cutter,
 )
+from agents.evidence.passages import PICTURE_KEY, write_identity
 from agents.search.hits import WebHit
 from agents.stage import Context, Cosine, Stage, StageOptions
+from agents.texts.injection import without_special_tokens
 from agents.turn import Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
@@ -33,6 +35,10 @@ class EvidenceStage(Stage):
             description="cosine of a picture from which its entities become evidence; those of the best one do anyway",
         )
         breadcrumbs: bool = Field(False, description="add the parts of a page's URL to its title")
+        name_score: Cosine | None = Field(
+            None,
+            description="attributes ranked: cosine from which their passage says that the photo shows the entity; None: it never does",
+        )
         k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
@@ -55,9 +61,21 @@ class EvidenceStage(Stage):
             named = list_entities(turn, options.k_entities * context.widen, options.min_score)
             attribute_chunks = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
             page_chunks = [chunk for hit in turn.web_hits for chunk in self._chunk_page(hit, cut)]
-            ordered = deduplicate([*attribute_chunks, *page_chunks])
+            ordered = deduplicate([*self._identify(turn), *attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
+
+    def _identify(self, turn: Turn) -> Iterator[Evidence]:
+        """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show."""
+        minimum = self.options.name_score
+        if minimum is None or self.options.attribute_chunks != "ranked":
+            return
+        sure = turn.shown_entities(minimum)
+        for entity, hit in list_entities(turn, 1):
+            if entity in sure:
+                names = ", ".join(dict.fromkeys((entity.name, *(other.name for other in hit.entities))))
+                text = without_special_tokens(write_identity(names))
+                yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY, value=text)
 
     def _chunk_page(self, hit: WebHit, cut: Cut) -> Iterator[Evidence]:
         crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""

@@ -27,6 +27,12 @@ class TwoStageRerank(Stage):
         k: int = Field(5, ge=1, description="chunks kept in the end (K2)")
         coarse_threshold: float = Field(0.0, description="tau_coarse")
         fine_threshold: float = Field(0.0, description="tau_fine; the product of both cuts the cumulative score")
+        min_share: float = Field(
+            0.0,
+            ge=0,
+            le=1,
+            description="share of the best page's score below which a chunk of a page is not worth its place",
+        )
         rank_by: Literal["cumulative", "fine"] = Field(
             "cumulative",
             description="score of the chunks kept by the coarse stage: s = fine x coarse (eq. 4), or only the fine "
@@ -68,6 +74,13 @@ class TwoStageRerank(Stage):
             chunks = [
                 chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
             ]
-            turn.evidence = tuple(interleave_by_entity(turn, sort_by_score(chunks))[: options.k])
+            ranked = drop_weak_pages(sort_by_score(chunks), options.min_share)
+            turn.evidence = tuple(interleave_by_entity(turn, ranked)[: options.k])
             turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(coarse_kept=len(chunk_scores))
+
+
+def drop_weak_pages(chunks: Sequence[Evidence], share: float) -> list[Evidence]:
+    """Drop the chunks of pages that score below a share of the best of them; attributes, which name their entity, score higher anyway."""
+    best = max((chunk.score or 0.0 for chunk in chunks if chunk.source == "web"), default=0.0)
+    return [chunk for chunk in chunks if chunk.source != "web" or (chunk.score or 0.0) >= share * best]

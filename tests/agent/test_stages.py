@@ -491,6 +491,54 @@ def test_evidence_is_attributes_and_pages() -> None:
     assert dialog_turn.evidence[2].title == "Page & more"
 
 
+@pytest.mark.parametrize(
+    ("cosine", "names", "text"),
+    [
+        (0.9, ("Old Mill",), "This is Old Mill. Height: 12 m."),
+        (0.85, ("Old Mill", "Mill Pond"), "This is Old Mill, Mill Pond. Height: 12 m."),
+        (0.84, ("Old Mill",), "Height: 12 m."),
+    ],
+)
+def test_what_is_surely_recognised_is_said_in_the_passage_of_its_attributes(
+    cosine: float, names: tuple[str, ...], text: str
+) -> None:
+    """ "What is this?" was declined though picture search was sure: the name was told beside the evidence, not in it."""
+    dialog_turn = turn("What is this?")
+    entities = tuple(Entity(name, {"height": "12 m"} if name == "Old Mill" else {}) for name in names)
+    dialog_turn.image_hits = (ImageHit(0, cosine, "u", entities),)
+    dialog_turn.entity, dialog_turn.entity_score = entities[0], cosine
+    table = {"attribute_chunks": "ranked", "name_score": 0.85}
+    chat = ScriptedChat(lambda _: "Old Mill")
+    run_stages([dialog_turn], context(settings(evidence=table), chat=chat), EvidenceStage, Answer)
+    assert [(chunk.title, chunk.text) for chunk in dialog_turn.shown] == [("Old Mill", text)]
+
+
+def test_a_sure_name_is_no_evidence_where_attributes_are_chunks_of_their_own() -> None:
+    dialog_turn = turn("What is this?", image_hits=(ImageHit(0, 0.9, "u", (Entity("Old Mill", {"height": "12 m"}),)),))
+    dialog_turn.entity, dialog_turn.entity_score = dialog_turn.image_hits[0].entities[0], 0.9
+    run(EvidenceStage, [dialog_turn], context(settings(evidence={"name_score": 0.85})))
+    assert [chunk.text for chunk in dialog_turn.evidence] == ["The height of Old Mill is 12 m."]
+
+
+def test_pages_far_below_the_best_page_are_not_worth_their_place() -> None:
+    class Scores:
+        name = "scores"
+
+        def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
+            return np.array([float(passage) for _, passage in pairs], dtype=np.float32)
+
+    def kept(**table: float) -> list[str]:
+        pages = tuple(Evidence(score, "web", "") for score in ("0.6", "0.5", "0.1"))
+        dialog_turn = turn("a", evidence=(evidence("0.9"), evidence("0.2"), *pages))
+        options = settings(two_stage_rerank={"coarse": False, "k": 9, **table})
+        run(TwoStageRerank, [dialog_turn], context(options, fine_reranker=Scores()))
+        return [chunk.text for chunk in dialog_turn.evidence]
+
+    assert kept() == ["0.9", "0.6", "0.5", "0.2", "0.1"]
+    assert kept(min_share=0.8) == ["0.9", "0.6", "0.5", "0.2"]
+    assert kept(min_share=1.0) == ["0.9", "0.6", "0.2"]
+
+
 def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
     import numpy as np
 
