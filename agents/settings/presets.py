@@ -2,9 +2,9 @@
 
 A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
-preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.blind]`` if the profile's chat model does not see, its
-``[profiles.NAME]`` for the profile, environment variables (``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the
-preset does not have is refused, wherever it stands.
+preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.blind]`` if the profile's chat model does not see, and
+then ``[profiles.blind_collection]`` for a collection, its ``[profiles.NAME]`` for the profile, environment variables
+(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it stands.
 
 ``extends = "best"`` takes all of another preset, which may extend one itself, by its name or the path of its file, relative to this one.
 The tables of the extension come after all tables of its base, those for models and profiles included; ``stages`` replaces the whole list.
@@ -75,6 +75,9 @@ NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word f
 
 BLIND = "blind"
 """Name of the table of ``[profiles]`` that holds under every profile whose chat model does not see (``Profile.sees``)."""
+
+BLIND_COLLECTION = "blind_collection"
+"""Name of the table that comes after it where a collection is searched: its table of photos has the owner's columns."""
 
 
 class GuardSettings(Table):
@@ -173,6 +176,8 @@ def load_settings(
     folder: Path = PRESETS,
     profiles: Path = PROFILES,
     overrides: Sequence[str] = (),
+    *,
+    collection: bool = False,
 ) -> Settings:
     """Return the settings of a preset under a profile.
 
@@ -183,6 +188,7 @@ def load_settings(
         profiles: Folder of the profiles.
         overrides: ``KEY=VALUE`` with a dotted key; a later one of the same key wins. The value is TOML. Anything else is text, so
             ``queries.split=none`` needs no quotes; ``null`` is no value.
+        collection: Whether a collection is searched.
 
     Raises:
         SettingsError: The preset does not exist. Or it, the profile or an override is malformed, or names something that does not exist or
@@ -198,7 +204,7 @@ def load_settings(
         else ({}, (profile,), ())
     )
     if isinstance(profile, Profile) and not profile.sees:
-        overlays = (BLIND, *overlays)
+        overlays = (BLIND, *((BLIND_COLLECTION,) if collection else ()), *overlays)
     tables = ({"limits": limits}, *(table for layer in layers for table in layer.select(models, overlays)))
     try:
         settings = settings_from(*tables, overrides=overrides, preset=preset)

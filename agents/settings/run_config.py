@@ -171,10 +171,11 @@ class RunConfig:
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
             gate, note = find_gate(collection, parse_name(preset), ready.gate_models)
             overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
-        if collection is not None and "cross_check" in load_settings(preset, ready).stage_classes:
+        own = collection is not None
+        if own and "cross_check" in load_settings(preset, ready, collection=own).stage_classes:
             # A collection wants its own facts; an override of the command line comes after this one.
             overrides = ["cross_check.own_knowledge=never", *overrides]
-        whole = load_settings(preset, ready, overrides=overrides)
+        whole = load_settings(preset, ready, overrides=overrides, collection=own)
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}
         for text in overrides:

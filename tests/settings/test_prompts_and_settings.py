@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jinja2 import UndefinedError
@@ -263,7 +264,7 @@ def test_profiles_of_one_machine_hand_limits_and_names_down_the_chain(tmp_path: 
     assert (apart.limits, apart.overlays) == ({"batch_size": 2, "seconds_per_turn": 9.0}, ("apart",))
 
 
-def read_own(folder: Path, name: str = "own", profile: str = "p", **more: list[str]) -> Settings:
+def read_own(folder: Path, name: str = "own", profile: str = "p", **more: Any) -> Settings:
     """Read a preset of a folder under a profile of the folder that has the models a and b."""
     write(folder, "p.toml", 'sees = false\n[models.chat]\nkind = "x"\npath = "a"\n[search]\nimage_model = "b"\n')
     return load_settings(name, profile if profile != "p" else load_profile("p", folder), folder, folder, **more)
@@ -283,6 +284,14 @@ k = 4
 [profiles.blind.answer]
 k = 5
 """
+
+
+def test_a_collection_asked_by_a_blind_model_has_a_table_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, "own.toml", BASE + "[profiles.blind_collection.answer]\nk = 6\n")
+    assert read_own(tmp_path).answer.k == 5
+    assert read_own(tmp_path, collection=True).answer.k == 6
+    write(tmp_path, "own.toml", BASE + "[profiles.blind_collection.answer]\nk = 6\n[profiles.p.answer]\nk = 7\n")
+    assert read_own(tmp_path, collection=True).answer.k == 7, "a profile has the last word"
 
 
 def test_a_preset_takes_from_its_base_what_it_does_not_name_and_comes_after_it(tmp_path: Path) -> None:
