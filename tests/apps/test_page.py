@@ -379,7 +379,7 @@ def test_an_upload_is_one_picture_of_limited_size(url: str) -> None:
     assert (several.status_code, several.text) == (400, "One picture can be sent at once, as multipart/form-data.")
     assert upload(url, ("photo.jpg", b"x" * 21 * 1024 * 1024)).status_code == 413
     assert upload(url, ("photo.png", encoded(Image.new("1", (10_000, 6_000))))).text.startswith(
-        "the picture has 10000 x 6000"
+        "the picture is too large: 10000 x 6000"
     )
     for kind in (
         "text/plain",

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import packages_distributions
+from itertools import chain
 from typing import NamedTuple
 
 import pytest
@@ -13,7 +17,8 @@ from packaging.utils import canonicalize_name
 
 from agents.profiles.profile import ROOT
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT, PACKAGES = SETTINGS["project"], SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 EXTRAS: Mapping[str, Sequence[str]] = PROJECT["optional-dependencies"]
 LOCKS = [
     "requirements.txt",
@@ -90,6 +95,24 @@ def test_the_locks_have_what_the_project_asks_for() -> None:
     names = {canonicalize_name(Requirement(each).name) for each in asked}
     of_both = [each for each in PROJECT["dependencies"] if canonicalize_name(Requirement(each).name) in names]
     assert len(of_both) > 30 and find_unmet(of_both, "requirements.txt") == []
+
+
+def test_the_project_asks_for_what_its_packages_import() -> None:
+    asked = chain(PROJECT["dependencies"], *EXTRAS.values())
+    names = {canonicalize_name(Requirement(each).name) for each in asked} | {"pydantic-core"}  # pydantic pins it
+    distributions = packages_distributions()
+    imported = set[str]()
+    for file in chain.from_iterable((ROOT / package).rglob("*.py") for package in PACKAGES):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                imported.add(node.module.partition(".")[0])
+    others = imported - sys.stdlib_module_names - {*PACKAGES}
+    assert len(others) > 50
+    assert [
+        each for each in sorted(others) if names.isdisjoint(map(canonicalize_name, distributions.get(each, [each])))
+    ] == []
 
 
 def test_there_are_few_files_of_requirements() -> None:
