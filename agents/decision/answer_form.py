@@ -79,8 +79,8 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     if _ASKS_TIME.match(question) and not _TIME.search(answer):
         return "the question asks for a time, and the answer has none"
     if asks_name := _ASKS_NAME.match(question):
-        is_figure = _QUANTITY if asks_name["choice"] else _NUMBER  # "3M" may have made it
-        if is_figure.fullmatch(answer):
+        is_figure = _QUANTITY.fullmatch(answer) if asks_name["choice"] else _NUMBER.fullmatch(answer)
+        if is_figure:  # "3M" may have made it
             return "the question asks for a name, and the answer is a figure"
     if has_choice or is_about_several(question):
         return None

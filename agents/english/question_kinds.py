@@ -17,7 +17,7 @@ _CALCULATION = re.compile(
     re.IGNORECASE,
 )
 _VISIBLE = re.compile(
-    r"\bhow many\b[^?.]*\b(?:on the table|can you see|are (?:standing|laid out))\b",
+    r"\bhow many\b[^?.]{0,100}\b(?:on the table|can you see|are (?:standing|laid out))\b",
     re.IGNORECASE,
 )
 _SHOWN = "(?:this|that|these|those)"

@@ -27,7 +27,7 @@ _POINTING = re.compile(
     re.IGNORECASE,
 )
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
-_PERSON_INSIDE = re.compile(r"\bthe man\b.*\b(?:after|before|when|while|until) (?:he|she)\b", re.IGNORECASE)
+_PERSON_INSIDE = re.compile(r"\bthe man\b.{0,100}\b(?:after|before|when|while|until) (?:he|she)\b", re.IGNORECASE)
 """A person whom the question itself names before its pronoun: "the man it is named after ... when he"."""
 _PREPOSED = re.compile(r"\b(?:from|to|near|in|around|of|through|over) $", re.IGNORECASE)
 _WENT = re.compile(r"\b(?:get|got|go|went|come|came) $", re.IGNORECASE)

@@ -1,21 +1,26 @@
 """Put the recorded turns of the mini set through the rules over English words.
 
-Recorded are the questions of both splits, their reference answers, the answers of presets that the repository keeps, and the orders
-and pages of the tests of injection. Rules are judged by what they do with these, not with phrases that somebody made up.
+Recorded are the questions of both splits, their reference answers, the answers and plans of models that the repository keeps, and the
+orders and pages of the tests of injection. Rules are judged by what they do with these, not with phrases that somebody made up.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
+from typing import Any
 
 import yaml
 
 from agents.base_agent import Message
 from agents.decision.answer_form import find_misfit
 from agents.english import bridging, knowledge_conflict, object_phrases, question_kinds, references, step_rules
+from agents.english.computation import ComputationError
+from agents.english.step_plans import complete_plan, parse_plan
+from agents.english.step_results import conclude
 from agents.methods.routing import compute_features
 from agents.profiles.profile import ROOT
 from agents.search.hits import Entity
@@ -28,6 +33,8 @@ from mini_crag_mm.loader import SET, read_kg, read_lines, read_pages
 from tests.support.injections import load_cases
 
 INJECTION = ROOT / "tests" / "injection"
+PLANS = ROOT / "tests" / "english" / "recorded_plans.jsonl"
+REPLIES = ROOT / "tests" / "agent" / "real_replies.jsonl"
 LABELLED = ("labelled_answers.jsonl", "labelled_long_answers.jsonl")
 
 
@@ -124,6 +131,10 @@ def apply_rules() -> None:
             bridging.write_hop_questions(question, turn.entity)
         for answer in turn.answers:
             _judge(turn, answer)
+    for row in read_lines(PLANS):
+        _follow(row)
+    for row in read_lines(REPLIES):
+        refuses(row["reply"])
     for sentence in load_orders():
         gives_orders(sentence)
         neutral(sentence)
@@ -146,6 +157,15 @@ def _ask_about(question: str) -> None:
     object_phrases.find_pointed_phrase(question)
     object_phrases.find_position(question)
     step_rules.needs_steps(question)
+    step_rules.mentions_printed_text(question)
+
+
+def _follow(row: dict[str, Any]) -> None:
+    """Complete and compute a recorded plan."""
+    plan = complete_plan(parse_plan(row["reply"]), row["question"], row["things"], row["text"])
+    if plan is not None and "facts" in row:
+        with suppress(ComputationError):
+            conclude(row["question"], plan, row["facts"], row["things"])
 
 
 def _judge(turn: RecordedTurn, answer: str) -> None:
