@@ -125,6 +125,7 @@ def apply_rules() -> None:
     """Call the rules over words as the stages do, for every recorded turn."""
     for turn in load_turns():
         references.points_at_picture(turn.query)
+        references.resolve(turn.query, turn.history)
         references.resolve(turn.query, [_forget(message) for message in turn.history])
         for question in dict.fromkeys((turn.query, turn.question)):
             _ask_about(question)
