@@ -31,7 +31,7 @@ class TwoStageRerank(Stage):
             0.0,
             ge=0,
             le=1,
-            description="share of the best page's score below which a chunk of a page is not worth its place",
+            description="share of the best chunk's score below which a chunk is not worth its place",
         )
         rank_by: Literal["cumulative", "fine"] = Field(
             "cumulative",
@@ -74,13 +74,8 @@ class TwoStageRerank(Stage):
             chunks = [
                 chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
             ]
-            ranked = drop_weak_pages(sort_by_score(chunks), options.min_share)
-            turn.evidence = tuple(interleave_by_entity(turn, ranked)[: options.k])
+            ranked = sort_by_score(chunks)
+            worthy = [chunk for chunk in ranked if (chunk.score or 0.0) >= options.min_share * (ranked[0].score or 0.0)]
+            turn.evidence = tuple(interleave_by_entity(turn, worthy)[: options.k])
             turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(coarse_kept=len(chunk_scores))
-
-
-def drop_weak_pages(chunks: Sequence[Evidence], share: float) -> list[Evidence]:
-    """Drop the chunks of pages that score below a share of the best of them; attributes, which name their entity, score higher anyway."""
-    best = max((chunk.score or 0.0 for chunk in chunks if chunk.source == "web"), default=0.0)
-    return [chunk for chunk in chunks if chunk.source != "web" or (chunk.score or 0.0) >= share * best]

@@ -520,23 +520,24 @@ def test_a_sure_name_is_no_evidence_where_attributes_are_chunks_of_their_own() -
     assert [chunk.text for chunk in dialog_turn.evidence] == ["The height of Old Mill is 12 m."]
 
 
-def test_pages_far_below_the_best_page_are_not_worth_their_place() -> None:
+def test_chunks_far_below_the_best_are_not_worth_their_place() -> None:
     class Scores:
         name = "scores"
 
         def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
             return np.array([float(passage) for _, passage in pairs], dtype=np.float32)
 
-    def kept(**table: float) -> list[str]:
-        pages = tuple(Evidence(score, "web", "") for score in ("0.6", "0.5", "0.1"))
-        dialog_turn = turn("a", evidence=(evidence("0.9"), evidence("0.2"), *pages))
-        options = settings(two_stage_rerank={"coarse": False, "k": 9, **table})
+    def kept(scores: Sequence[str], **table: float) -> list[str]:
+        pages = tuple(Evidence(score, "web", "") for score in scores)
+        dialog_turn = turn("a", evidence=pages)
+        options = settings(two_stage_rerank={"coarse": False, "k": 9, "fine_threshold": -1.0, **table})
         run(TwoStageRerank, [dialog_turn], context(options, fine_reranker=Scores()))
         return [chunk.text for chunk in dialog_turn.evidence]
 
-    assert kept() == ["0.9", "0.6", "0.5", "0.2", "0.1"]
-    assert kept(min_share=0.8) == ["0.9", "0.6", "0.5", "0.2"]
-    assert kept(min_share=1.0) == ["0.9", "0.6", "0.2"]
+    assert kept(("0.1", "0.8", "0.5")) == ["0.8", "0.5", "0.1"]
+    assert kept(("0.1", "0.8", "0.5"), min_share=0.5) == ["0.8", "0.5"]
+    assert kept(("0.1", "0.8", "0.5"), min_share=1.0) == ["0.8"]
+    assert kept((), min_share=0.5) == []
 
 
 def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
