@@ -83,7 +83,7 @@ def average(turns: Sequence[TurnMetrics]) -> Means:
     }
 
 
-def average_by_modality(turns: Sequence[TurnMetrics]) -> dict[Modality, Means]:
+def average_by_modality(turns: Sequence[TurnMetrics]) -> dict[str, Means]:
     """Average over turns of one modality, of several, and over all, those of unknown modality included."""
     groups: dict[Modality, Sequence[TurnMetrics]] = {
         "single": [turn for turn in turns if turn.single is True],
