@@ -57,6 +57,7 @@ OWN_KNOWLEDGE, FROM_EVIDENCE, RECONCILED = "own answer", "from evidence", "recon
 DRAFT, CANDIDATE = "draft", "candidate"
 
 _MAX_DIGITS = 3  # of a percentage
+_MAX_PULLS = 3  # signals that are named
 
 ORIGINS: Mapping[str, str] = {
     "photo": "the photo",
@@ -158,11 +159,12 @@ class Decision:
         given: Whether it was given.
         reason: Reason for withholding it.
         ruled_out: The unfitted rule that forbids it, if any.
-        probability: Probability that it is right, by the gate; None without one.
+        probability: Probability that it is right, by the gate; None without one, and for a refusal, which is not weighed.
         needed: The probability from which the gate lets an answer pass.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
         origin: What the candidate comes from, a key of ``ORIGINS``; None if no stage and no evidence says it.
+        pulls: How far each signal moved the gate's log-odds, the strongest first.
     """
 
     candidate: str | None
@@ -174,6 +176,7 @@ class Decision:
     direct: bool = False
     egocentric: bool = False
     origin: str | None = None
+    pulls: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def origin_words(self) -> str:
@@ -190,9 +193,17 @@ class Decision:
         """The gate's probability and what it takes, in words; empty without one."""
         return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
 
+    @property
+    def pulled(self) -> str:
+        """The signals that pulled hardest the way it was decided, such as ``no entity -0.9, evidence score -0.4``; empty without a gate."""
+        pulls = [(name, pull) for name, pull in self.pulls.items() if (pull > 0) == self.given]
+        shown = (f"{name.replace('_', ' ').replace('.', ' ')} {pull:+.1f}" for name, pull in pulls[:_MAX_PULLS])
+        return "" if self.ruled_out is not None else ", ".join(shown)
+
     def __str__(self) -> str:
-        """Format the decision: ``answered`` or ``abstained: REASON``."""
-        return "answered" if self.given else f"abstained: {self.reason}"
+        """Format the decision: ``answered`` or ``abstained: REASON``, with the signals that pulled."""
+        pulled = f" ({self.pulled})" if self.pulled else ""
+        return f"answered{pulled}" if self.given else f"abstained: {self.reason}{pulled}"
 
 
 def sureness(probability: float, threshold: float) -> str:

@@ -161,14 +161,14 @@ def _explain(decision: Decision | None) -> tuple[str, str | None]:
     """
     if decision is None:
         return "", None
-    sure = decision.sure
+    sure, pulled = decision.sure, f": {decision.pulled}" if decision.pulled else ""
     if decision.given:
         origin = f" from {decision.origin_words}" if decision.origin else ""
-        return f"Answered{origin}{': ' if sure else ''}{sure}.", None
+        return f"Answered{origin}{': ' if sure else ''}{sure}{pulled}.", None
     reason = decision.reason or "it is not sure enough"
     if decision.follows_orders or not decision.candidate or refuses(decision.candidate):
         return f"{reason[0].upper()}{reason[1:]}.", None
-    why = sure if sure and decision.ruled_out is None else f"not said, because {reason}"
+    why = f"{sure}{pulled}" if sure and decision.ruled_out is None else f"not said, because {reason}"
     return f"Would have said “{decision.candidate}”; {why}.", decision.candidate
 
 

@@ -1,5 +1,6 @@
 """The fitted gate (``agents/methods/gate.py``): an answer has to be right with the probability that the gate asks for."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -43,6 +44,12 @@ class FittedGate(Rule):
         """Return how likely the answer is right, 0 to 1 or NaN; None without a gate."""
         gate = self.gate
         return None if gate is None else gate.probability(signals)
+
+    def pulls(self, signals: Mapping[str, float]) -> dict[str, float]:
+        """Return the pull of each signal (``Gate.pulls``), rounded for records; {} without a gate."""
+        gate = self.gate
+        pulls = {} if gate is None else gate.pulls(signals)
+        return {name: round(pull, 3) for name, pull in pulls.items() if math.isfinite(pull)}
 
     def minimum(self, turn: Turn) -> float | None:
         """Return the probability that an answer needs; None without a gate."""

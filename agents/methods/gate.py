@@ -26,7 +26,7 @@ class Gate(LinearHead):
     """A head whose ``features`` are names of signals and whose second class is a right answer.
 
     Its file holds a table by signal: weight (log-odds of one standard deviation), mean and standard deviation (``scale``) on the turns that
-    it was fitted on. Older files hold the same numbers as lists, and are read too. A missing signal counts as its mean and adds nothing.
+    it was fitted on. A missing signal counts as its mean and adds nothing.
     ``threshold_egocentric`` is the threshold of photos of smart glasses (``Turn.egocentric``), if they have one of their own.
     """
 
@@ -85,6 +85,17 @@ class Gate(LinearHead):
         """
         row = [math.nan if (value := signals.get(name)) is None else value for name in self.features]
         return float(self.probabilities(np.array([row], dtype=np.float64))[0, 1])
+
+    def pulls(self, signals: Mapping[str, float | None]) -> dict[str, float]:
+        """Return how far each known signal moves the log-odds of a right answer away from those of a mean turn, strongest first."""
+        weights = np.asarray(self.coefficients, dtype=np.float64)
+        weights = weights[-1] - weights[0] if len(weights) > 1 else weights[0]
+        pulls = {
+            name: float(weight) * (value - mean) / scale
+            for name, weight, mean, scale in zip(self.features, weights, self.mean, self.scale, strict=True)
+            if (value := signals.get(name)) is not None and math.isfinite(value)
+        }
+        return dict(sorted(pulls.items(), key=lambda item: -abs(item[1])))
 
     def save(self, path: Path) -> None:
         """Write the gate as JSON, one signal a line. A gate with a row of coefficients for each class is written as lists."""

@@ -35,7 +35,7 @@ from agents.models.base import FloatArray
 from agents.models.picture_files import read_picture_file
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
-from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path
+from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path, working_copy
 from agents.search.index_sources import ChunkRow, ImageRow
 
 if TYPE_CHECKING:
@@ -276,6 +276,21 @@ def _image_metadata(row: ImageRow) -> dict[str, str]:
         "entities": json.dumps([entity.name for entity in row.entities], ensure_ascii=False),
         "info": json.dumps({entity.name: entity.attributes for entity in row.entities}, ensure_ascii=False),
     }
+
+
+def read_rows(hub: Path, dataset_id: str) -> list[Mapping[str, Any]]:
+    """Read the metadata of all rows of a published index, from this process's copy of it.
+
+    Raises:
+        SearchError: No index is published under this id.
+    """
+    snapshot = working_copy(hub, dataset_id)
+    with chroma(snapshot) as client:
+        return [
+            row
+            for collection in client.list_collections()
+            for row in client.get_collection(collection.name).get(include=["metadatas"])["metadatas"] or ()
+        ]
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agents.base.cache_folder import DEFAULT_CACHE, default_cache
+from agents.base.files import parse_json
 from agents.base.named import canonical, parse_name
 from agents.base.revisions import with_revision
 from agents.profiles.profile import MODELS, PRESETS, PROFILES, PROMPTS, Profile, SettingsError, load_profile, names
@@ -318,6 +319,32 @@ class RunConfig:
     def has_photos_alone(self, split: str) -> bool:
         """Return whether the cache has an index of a split's photos, and none of its pages."""
         return list(self._find_revisions(split)) == ["image"]
+
+    def read_indexed(self) -> list[tuple[str, str]] | None:
+        """Return all that was indexed of the collection, as names and texts; None if its indices are not in the cache.
+
+        A chunk has the address of its page, an attribute the name of its thing and its own.
+        """
+        if self.collection is None or not (revisions := self._find_revisions(self.collection.split)):
+            return None
+        from agents.search.index_builder import read_rows
+
+        search, tag, sources = self.profile.search, _tag(self.collection.split), list[tuple[str, str]]()
+        for kind in revisions:
+            template = search.image_index if kind == "image" else search.web_index
+            for row in read_rows(self.cache / "hub", template.format(split=tag)):
+                if kind == "web":
+                    sources.append((row["page_url"], f"{row['page_name']} {row['page_snippet']}"))
+                    continue
+                for entity, attributes in parse_json(row["info"]).items():
+                    sources.append((entity, entity))
+                    sources += [(f"{entity} ({name})", str(value)) for name, value in attributes.items()]
+        return sources
+
+    def get_k(self, stage: str) -> int | None:
+        """Return how many chunks a stage keeps; None for a stage without such an option."""
+        k = getattr(getattr(self.settings, stage, None), "k", None)
+        return k if isinstance(k, int) else None
 
     def _find_revisions(self, split: str) -> dict[str, str]:
         """Return the revisions of a split's indices in the cache by their kind, ``image`` and ``web``."""

@@ -97,7 +97,8 @@ class Finalise(Stage):
                 reason = _explain_nothing(turn)
             if reason is None:
                 turn.answer = text
-            probability = self.gate.probability(values) if candidate is not None else None
+            weighed = candidate if candidate is not None and not refuses(candidate.text) else None
+            probability = self.gate.probability(values) if weighed is not None else None
             decision = Decision(
                 candidate=text or None,
                 given=reason is None,
@@ -106,10 +107,11 @@ class Finalise(Stage):
                 probability=probability
                 if probability is not None and isfinite(probability)
                 else None,  # NaN is no JSON
-                needed=self.gate.minimum(turn),
+                needed=self.gate.minimum(turn) if weighed is not None else None,
                 direct=trusts_draft(turn),
                 egocentric=turn.egocentric,
-                origin=find_origin(turn, candidate) if candidate is not None and not refuses(candidate.text) else None,
+                origin=find_origin(turn, weighed) if weighed is not None else None,
+                pulls=self.gate.pulls(values) if weighed is not None else {},
             )
             turn.record(
                 decision=decision,

@@ -14,7 +14,7 @@ from PIL import Image
 
 from agents.base.files import write_whole
 from agents.record import StageRecord, TurnRecord
-from agents.unanswered import explain_error, name_cause
+from agents.unanswered import Loss, explain_error, name_cause
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
 from evaluation.files.traces import find_failing_stages
@@ -25,12 +25,14 @@ from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
 from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
+from evaluation.scores.losses import explain_loss
 from evaluation.scores.metrics import list_run_metrics
 from evaluation.scores.scoring import (
     Scores,
     Slice,
     group_by_session,
     group_turns,
+    is_miss,
     score,
     scores_dictionary,
     select_counted,
@@ -60,6 +62,7 @@ class ReportPart:
         traces: Records of turns, as ``traces.read_traces`` returns them.
         costs: Run log by turn.
         about: What the answers were made and judged with.
+        accept: Accepted short answers by interaction_id, of the turns that have some.
     """
 
     name: str
@@ -69,6 +72,7 @@ class ReportPart:
     costs: Mapping[Key, RunLogLine] = field(default_factory=dict)
     rules: Rules = OURS
     about: Mapping[str, Any] = field(default_factory=dict)
+    accept: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @cached_property
     def scores(self) -> dict[str, Any]:
@@ -110,6 +114,13 @@ class ReportPart:
     def find_origin(self, judged: JudgedTurn) -> str | None:
         """Return what the given answer of a turn comes from, in words; None for a miss, or without a record."""
         return _name_origin(judged, self.matched.get(judged.turn.key))
+
+    def find_loss(self, judged: JudgedTurn) -> str:
+        """Return why a turn was lost, by the evidence where the accepted answers are known; "" for one that was not."""
+        answers = self.accept.get(judged.turn.interaction_id, ())
+        answerable = judged.facts.answerable is not False and not is_miss(judged.turn.ground_truth)
+        found = explain_loss(judged, self.matched.get(judged.turn.key), answers, answerable=answerable)
+        return "" if found is None else found.loss.value
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -190,13 +201,19 @@ class TracedView:
 
 @dataclass(frozen=True)
 class TurnView(TracedView):
-    """A judged turn as the template shows it; ``note`` says why it was asked without its picture."""
+    """A judged turn as the template shows it.
+
+    Attributes:
+        note: Why it was asked without its picture.
+        loss: Why it was lost (``agents.unanswered.Loss``); "" if it was not.
+    """
 
     judged: JudgedTurn
     seconds: float | None
     error: str | None
     note: str | None
     trace: TurnRecord | None
+    loss: str = ""
 
     @property
     def verdict(self) -> str:
@@ -232,7 +249,8 @@ class TurnView(TracedView):
     def labels(self) -> list[str]:
         """Labels of the data set."""
         turn = self.judged.turn
-        return [label for label in (turn.query_category, turn.domain, turn.dynamism, turn.image_quality) if label]
+        why = f"lost: {self.loss}" if self.loss else ""
+        return [label for label in (why, turn.query_category, turn.domain, turn.dynamism, turn.image_quality) if label]
 
 
 @dataclass(frozen=True)
@@ -347,6 +365,8 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := getter(turn))}) for name, getter in _FILTERS.items()}
     values["origin"] = sorted({origin for part in parts for turn in part.turns if (origin := part.find_origin(turn))})
+    losses = {part.find_loss(turn) for part in parts for turn in part.turns}
+    values["lost"] = [loss.value for loss in Loss if loss.value in losses]
     filters = {name: choices for name, choices in values.items() if len(choices) > 1 or name == "verdict"} | {
         "verdict": [*_VERDICT_CHOICES]
     }
@@ -358,6 +378,7 @@ def _filter_values(view: TurnView) -> dict[str, str]:
     return {name: getter(view.judged) or "" for name, getter in _FILTERS.items()} | {
         "question": _WITHOUT if view.note else _WITH,
         "origin": view.origin,
+        "lost": view.loss,
     }
 
 
@@ -368,7 +389,7 @@ def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView
         cost, trace = part.costs.get(judged.turn.key), part.matched.get(judged.turn.key)
         seconds, error, note = (getattr(cost, name, None) for name in ("seconds", "error", "image_note"))
         failed = error or _explain_error(judged, trace)
-        turns.append(TurnView(judged, seconds, failed, note, trace))
+        turns.append(TurnView(judged, seconds, failed, note, trace, part.find_loss(judged)))
     load = part.photos.get(session_id, lambda: None)
     return show_session(session_id, load(), turns, is_ego=dialog[0].turn.is_ego)
 

@@ -73,7 +73,8 @@ class ServedView(TracedView):
         """Labels: why there is no answer, how sure the gate is, and the turns that shared the call."""
         sure = "" if self.trace.decision is None else self.trace.decision.sure
         shared = f"{self.size} turns in its call" if self.size > 1 else ""
-        return [label for label in (self.cause, sure, shared) if label]
+        pulled = "" if self.trace.decision is None else self.trace.decision.pulled
+        return [label for label in (self.cause, sure, pulled, shared) if label]
 
 
 def write_served_report(path: Path, records: Sequence[TurnRecord], folder: Path, about: Mapping[str, Any]) -> Path:

@@ -200,7 +200,7 @@ def judge_answers(
     made_with = {} if answers_dir is None else read_manifest(answers_dir)
     about = {**made_with, "judge": judging.judge.name, ACCEPTED: len(accept), "rules": judging.rules.name}
     photos = make_photo_loaders(dataset.sessions, dataset) if dataset is not None else {}
-    part = ReportPart(name, judged, photos, traces, costs, judging.rules, dict(about))
+    part = ReportPart(name, judged, photos, traces, costs, judging.rules, dict(about), accept)
     about.pop(WITHOUT_PICTURE, None)  # this counts all turns of the run
     if part.missing is not None:
         about[WITHOUT_PICTURE] = asdict(part.missing)

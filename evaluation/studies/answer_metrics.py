@@ -114,7 +114,7 @@ def _entry_content(entry: Entry, sets: Sequence[CragDataset]) -> dict[str, Any]:
         "failing_stages": list(figures.failing),
         "accuracy": figures.accuracy,
         "seconds_a_turn": figures.seconds,
-        **average_by_modality(measured),
+        **{name: dict(means) for name, means in average_by_modality(measured).items()},
     }
 
 

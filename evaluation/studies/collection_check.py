@@ -17,6 +17,7 @@ from evaluation.files.manifest import read_json, read_manifest
 from evaluation.files.outputs import SCORES, read_about, read_turn_table
 from evaluation.records import EvaluationError
 from evaluation.run.command import TOO_MANY_ERRORS, evaluate
+from evaluation.run.launching import prepare
 from evaluation.studies import flips, lost_turns
 from evaluation.studies.collection_runs import (
     CollectionRunOptions,
@@ -89,7 +90,8 @@ def _check(options: CollectionCheckOptions, console: Console) -> int:
     if status not in (0, TOO_MANY_ERRORS):
         return status
     judged_questions = read_judged_questions(folder, questions, options.collection)
-    lost = lost_turns.find_lost_turns(judged_questions, str(options.collection))
+    config, _ = prepare(options.make_run_options(folder))
+    lost = lost_turns.find_lost_turns(judged_questions, str(options.collection), config.read_indexed(), config.get_k)
     content = lost_turns.build_content(judged_questions, lost)
     for table in lost_turns.build_tables(lost, _MAX_CHARACTERS):
         table.show(console)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from agents.record import TurnRecord
-from agents.unanswered import explain_error, name_cause
-from evaluation.judge.plain_text import tokenise
+from agents.texts.refusals import refuses
+from agents.unanswered import LOSSES, Loss, explain_error, name_cause
 from evaluation.records import JudgedTurn, Key
+from evaluation.scores.losses import Explained, Sighting, Source, explain_loss, is_lost
 from evaluation.studies.result_tables import ResultTable, shorten
 
-Reason = Literal["not recognised", "not found", "withheld", "wrong", "unjudged", "error"]
-REASONS: tuple[Reason, ...] = ("not recognised", "not found", "withheld", "wrong", "unjudged", "error")
-
-_POLARITY = {("yes",), ("no",)}
+_MAX_SOURCES = 2
 _MAX_CHARACTERS = 90
 """Most characters of a text on the terminal. The files hold all."""
 
@@ -39,10 +37,7 @@ class JudgedQuestion:
     @property
     def is_lost(self) -> bool:
         """True if it is neither answered right nor rightly declined."""
-        judged = self.judged
-        if judged.turn.error_cause is not None:
-            return True
-        return not judged.miss if not self.answers else not judged.correct
+        return is_lost(self.judged, answerable=bool(self.answers))
 
     @property
     def is_unjudged(self) -> bool:
@@ -55,7 +50,7 @@ class LostTurn:
     """A lost turn: why, in detail, and what would mend it."""
 
     question: JudgedQuestion
-    reason: Reason
+    reason: Loss
     detail: str
     mend: str
 
@@ -65,73 +60,103 @@ class LostTurn:
         return self.question.judged.turn.key
 
 
-def find_lost_turns(turns: Sequence[JudgedQuestion], collection: str) -> list[LostTurn]:
-    """Explain the lost turns, in the order of ``REASONS``.
+GetK = Callable[[str], int | None]
+"""Returns the option ``k`` of a stage, which says how many chunks it keeps; None for a stage without one."""
+
+
+def find_lost_turns(
+    turns: Sequence[JudgedQuestion],
+    collection: str,
+    indexed: Sequence[Source] | None = None,
+    get_k: GetK = lambda _: None,
+) -> list[LostTurn]:
+    """Explain the lost turns, in the order of ``Loss``.
 
     Args:
         turns: All turns of a run.
         collection: Folder of the collection as it is written on a command line.
+        indexed: All that was indexed; None if it cannot be looked into.
+        get_k: Reads the settings of the run.
     """
-    lost = [_explain(each, f"crag calibrate {collection}") for each in turns if each.is_lost]
-    return sorted(lost, key=lambda each: REASONS.index(each.reason))
-
-
-def _explain(question: JudgedQuestion, calibrate: str) -> LostTurn:
-    judged, record = question.judged, question.record
-    if judged.turn.error_cause is not None:
-        why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause)
-        return LostTurn(question, "error", why, "mend what failed, then ask again with --resume")
-    source = "a page, or a column of the table, that says it"
-    if not judged.miss:
-        answer_text = f"it said: {judged.turn.agent_response}"
-        if question.is_unjudged:
-            return LostTurn(
-                question, "unjudged", answer_text, "a usable reply of the judge: ask it again with --resume"
+    lost = [
+        _describe(each, explained, f"crag calibrate {collection}", get_k)
+        for each in turns
+        if (
+            explained := explain_loss(
+                each.judged, each.record, each.answers, answerable=bool(each.answers), indexed=indexed
             )
-        if not question.answers:
-            return LostTurn(question, "wrong", f"{answer_text}; it must not be answered", calibrate)
-        entity_note = f"; the photo was taken for {record.entity}" if record is not None and record.entity else ""
-        return LostTurn(question, "wrong", answer_text + entity_note, calibrate if _has_evidence(question) else source)
-    if record is None:
-        return LostTurn(question, "withheld", "the agent keeps no record of its turns", "")
-    nearest = record.nearest
-    if question.photo and nearest is not None and not _is_right_candidate(question):
+        )
+        is not None
+    ]
+    return sorted(lost, key=lambda each: [*Loss].index(each.reason))
+
+
+def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, get_k: GetK) -> LostTurn:
+    """Say in detail why a turn was lost, and what would mend it."""
+    judged, record, loss, seen = question.judged, question.record, explained.loss, explained.sighting
+    sources = _list_sources(explained.sources)
+    said = "" if judged.miss else f"it said: {judged.turn.agent_response.rstrip('.')}; "
+    entity_note = f"; the photo was taken for {record.entity}" if said and record is not None and record.entity else ""
+    if loss is Loss.ERROR:
+        why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause or "")
+        return LostTurn(question, loss, why, "mend what failed, then ask again with --resume")
+    if loss is Loss.UNJUDGED:
+        return LostTurn(question, loss, said.strip("; "), "a usable reply of the judge: ask it again with --resume")
+    if loss is Loss.NOT_RECOGNISED and record is not None and (nearest := record.nearest) is not None:
         reason = f"; {nearest.left_out}" if nearest.left_out else ""
         detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
-        return LostTurn(question, "not recognised", detail, f"a photo like {question.photo} among those of its exhibit")
-    if not _has_evidence(question):
-        return LostTurn(question, "not found", "no evidence holds an accepted answer", source)
-    decision = record.decision
-    candidate = decision.candidate if decision is not None else None
-    held_back = f"would have said: {candidate}" if candidate else "the model did not answer from the evidence"
-    why = f" ({decision.reason})" if decision is not None and decision.reason else ""
-    return LostTurn(
-        question,
-        "withheld",
-        held_back + why,
-        calibrate if candidate else "clearer words in the source, or another model",
-    )
+        return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
+    if loss is Loss.NOT_INDEXED:
+        detail = f"{said}no page and no column holds an accepted answer{entity_note}"
+        return LostTurn(question, loss, detail, "a page, or a column of the table, that says it")
+    if loss is Loss.NOT_FOUND:
+        holder = f"{sources} says it, and was not found" if sources else "no evidence holds an accepted answer"
+        mend = f"words of the question in {sources}" if sources else "a page, or a column of the table, that says it"
+        return LostTurn(question, loss, f"{said}{holder}{entity_note}", mend)
+    if loss is Loss.NOT_SHOWN and seen is not None:
+        detail = f"{said}{seen.source} says it: rank {seen.rank} of {seen.stage}"
+        if not seen.dropped_by:
+            return LostTurn(question, loss, f"{detail}; no prompt showed evidence", "")
+        return LostTurn(question, loss, f"{detail}; {seen.dropped_by} took {seen.kept}", _widen(seen, get_k))
+    if loss is Loss.NOT_USED and seen is not None:
+        detail = f"{seen.source} says it: place {seen.rank} of the {seen.kept} shown"
+        mend = f"clearer words in {seen.source}, or another model"
+        return LostTurn(question, loss, f"{said}{detail}{_tell_candidate(record)}", mend)
+    if loss is Loss.WITHHELD:
+        ruled_out = record.decision.ruled_out if record is not None and record.decision is not None else None
+        mend = calibrate if ruled_out is None else "the rule that forbids it: finalise in the preset"
+        return LostTurn(question, loss, _tell_candidate(record).removeprefix("; "), mend)
+    if loss is Loss.DECLINED:
+        return LostTurn(
+            question, loss, "the agent keeps no record of its turns" if record is None else LOSSES[loss], ""
+        )
+    return LostTurn(question, loss, f"{said}it must not be answered" if not question.answers else said, calibrate)
 
 
-def _is_right_candidate(question: JudgedQuestion) -> bool:
-    decision = question.record.decision if question.record is not None else None
-    return decision is not None and _holds_answer(decision.candidate or "", question.answers)
+def _widen(seen: Sighting, get_k: GetK) -> str:
+    """Say what would let the stage that dropped a chunk keep it."""
+    k = get_k(seen.dropped_by)
+    if not seen.is_prefix or k is None:
+        return f"words of the question in {seen.source}, which {seen.dropped_by} ranked lower"
+    if seen.kept < k:
+        return "more room in the prompt: --set limits.evidence_tokens=..., or shorter pages"
+    return f"--set {seen.dropped_by}.k={seen.rank}, or fewer columns and pages like it before {seen.source}"
 
 
-def _has_evidence(question: JudgedQuestion) -> bool:
-    """Return whether the evidence holds an accepted answer. A yes or a no stands in no evidence, so that any will do."""
-    record = question.record
-    if record is None:
-        return False
-    if any(tuple(tokenise(answer)) in _POLARITY for answer in question.answers):
-        return bool(record.evidence)
-    return any(_holds_answer(each.text, question.answers) for stage in record.stages for each in stage.evidence)
+def _tell_candidate(record: TurnRecord | None) -> str:
+    """Say what was not given, and why."""
+    decision = record.decision if record is not None else None
+    if decision is None or decision.given:
+        return ""
+    if not decision.candidate or refuses(decision.candidate):
+        return "; the model declined"
+    return f"; would have said: {decision.candidate}" + (f" ({decision.reason})" if decision.reason else "")
 
 
-def _holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Return whether the words of an answer stand in a text, one after the other."""
-    text_words = f" {' '.join(tokenise(text))} "
-    return any(f" {words} " in text_words for answer in answers if (words := " ".join(tokenise(answer))))
+def _list_sources(sources: Sequence[str]) -> str:
+    """Name the first sources."""
+    more = len(sources) - _MAX_SOURCES
+    return ", ".join(sources[:_MAX_SOURCES]) + (f" and {more} more" if more > 0 else "")
 
 
 def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
@@ -158,7 +183,7 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
         return []
     longest = longest if longest is None else min(longest, _MAX_CHARACTERS)
     counts = Counter(each.reason for each in lost)
-    notes = [", ".join(f"{reason}: {counts[reason]}" for reason in REASONS if counts[reason])]
+    notes = [", ".join(f"{reason}: {counts[reason]}" for reason in Loss if counts[reason])]
     rows = [
         (
             each.reason,

@@ -20,6 +20,7 @@ from agents.record import (
     BoxFound,
     Decision,
     EvidenceFound,
+    Exchange,
     PictureFound,
     Signal,
     StageRecord,
@@ -137,6 +138,27 @@ def test_turns_carry_what_the_filters_ask_for(page: str) -> None:
     assert '<select id="question"' in page and "Asked without picture" in page
     assert "two has no picture" in page
     assert "1.25 s" in page
+
+
+def test_turns_are_filtered_by_why_they_were_lost(tmp_path: Path) -> None:
+    """By the evidence where accepted answers are known, else by what the agent says of itself."""
+    turns = [*judged("cmm", "one"), *judged("hm", "two")]
+    shown = StageRecord(
+        "answer", evidence=(EvidenceFound("It opened in 1874."),), exchanges=(Exchange("a", "text", "m"),)
+    )
+    held = StageRecord("finalise", decision=Decision("1874", False, "44% sure, 50% needed"))
+    records = [
+        _record(turns[1], shown),
+        _record(turns[2], shown, held),
+        _record(turns[3], shown),
+        _record(turns[4], held),
+    ]
+    accept = {turn.turn.interaction_id: ("1874",) for turn in turns[1:4]}
+    part = ReportPart("demo", turns, {}, _by_key(*records), accept=accept)
+    text = write_report(tmp_path / "report.html", [part], {}).read_text()
+    losses = [turn["data-lost"] for turn in _Page(text).of("article", "turn")]
+    assert losses == ["", "not used", "withheld", "not used", "withheld"]
+    assert '<select id="lost"' in text and "lost: not used" in text
 
 
 def test_answers_that_were_not_judged_look_like_no_verdict(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from agents.base.linear_head import HeadError
 from agents.decision.signals import SIGNALS, read_signals
 from agents.methods.gate import Gate
 from agents.profiles.profile import PRESETS, ROOT, SettingsError
+from agents.record import Decision
 from agents.search.hits import Entity, ImageHit
 from agents.search.provided_context import parse_provided
 from agents.settings.presets import settings_from
@@ -43,6 +44,43 @@ def test_the_probability_is_that_of_the_regression() -> None:
     # a missing signal has its mean: 0.5 - 1 = -0.5
     assert GATE.probability({"p_idk": 0.3}) == pytest.approx(1 / (1 + math.exp(0.5)))
     assert GATE.probability({}) == pytest.approx(1 / (1 + math.exp(-0.5)))
+
+
+def test_pulls_are_the_terms_of_the_regression_strongest_first() -> None:
+    signals = {"p_idk": 0.3, "p_yes": 0.75, "unknown": 1.0}
+    pulls = GATE.pulls(signals)
+    assert pulls == pytest.approx({"p_yes": 2.0, "p_idk": -1.0}) and [*pulls] == ["p_yes", "p_idk"]
+    odds = sum(pulls.values()) + GATE.intercept[0]
+    assert GATE.probability(signals) == pytest.approx(1 / (1 + math.exp(-odds)))
+    assert GATE.pulls({"p_yes": math.nan}) == {}
+    both_rows = Gate(**{**dict(GATE), "coefficients": ((0.5, -1.0), (-0.5, 1.0)), "intercept": (-0.25, 0.25)})
+    assert both_rows.pulls(signals) == pytest.approx(pulls)
+
+
+def test_a_decision_names_the_signals_that_pulled_its_way() -> None:
+    pulls = {"no_entity": -0.94, "p_yes": 0.6, "evidence_score": -0.42, "cross_check.own": -0.2, "p_idk": -0.1}
+    withheld = Decision("1874", False, "44% sure, 50% needed", probability=0.44, needed=0.5, pulls=pulls)
+    assert withheld.pulled == "no entity -0.9, evidence score -0.4, cross check own -0.2"
+    assert str(withheld) == f"abstained: 44% sure, 50% needed ({withheld.pulled})"
+    assert Decision("1874", True, pulls=pulls).pulled == "p yes +0.6"
+    assert Decision("1874", False, "it is no time", ruled_out="it is no time", pulls=pulls).pulled == ""
+
+
+@pytest.mark.parametrize(("text", "weighed"), [("1874", True), (IDK, False), ("I'm sorry, I don't know that.", False)])
+def test_a_refusal_is_not_weighed(text: str, weighed: bool) -> None:
+    """The gate says how likely an answer is right; "I don't know" with a probability above the threshold reads like a contradiction."""
+    asked = turn("When was it built?", candidate=Candidate(text, None, idk=0.1))
+    run(
+        Finalise,
+        [asked],
+        context(
+            settings_from({"stages": ["finalise"], "finalise": {"gate": "presets/gates/best_embedded_batch.json"}})
+        ),
+    )
+    asked.close_stage("finalise", 0.0)
+    (decision,) = [record.decision for record in asked.records if record.decision is not None]
+    assert (decision.probability is not None) == (decision.needed is not None) == bool(decision.pulls) == weighed
+    assert decision.given or weighed or decision.reason == "the model does not know"
 
 
 VALUES = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))

@@ -1,0 +1,149 @@
+"""How far the right answer of a turn came, and why the turn was lost (``agents.unanswered.Loss``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agents.record import EvidenceFound, StageRecord, TurnRecord, Unanswered
+from agents.texts.refusals import refuses
+from agents.unanswered import Loss, Way, find_loss, why_unanswered
+from evaluation.judge.plain_text import normalise_text, tokenise
+from evaluation.judge.quantities import normalise_quantities
+from evaluation.records import JudgedTurn
+
+_POLARITY = {("yes",), ("no",)}
+
+Source = tuple[str, str]
+"""Name and text of something that was indexed."""
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """Chunk of evidence that holds an accepted answer, where it came farthest.
+
+    Attributes:
+        source: Its page, or the name of what it is about.
+        rank: Its place in the evidence of ``stage``, from 1.
+        stage: The last stage that kept it.
+        kept: Number of chunks that the next stage kept, which dropped it, or ``stage`` itself if a prompt showed it.
+        dropped_by: Name of that next stage; "" if a prompt showed it, or if no stage came after.
+        is_prefix: Whether the next stage kept the first chunks of ``stage``, in their order.
+    """
+
+    source: str
+    rank: int
+    stage: str
+    kept: int
+    dropped_by: str = ""
+    is_prefix: bool = False
+    is_shown: bool = False
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a turn was lost, with the evidence for it."""
+
+    loss: Loss
+    sighting: Sighting | None = None
+    sources: tuple[str, ...] = ()
+
+
+def is_lost(judged: JudgedTurn, *, answerable: bool) -> bool:
+    """Return whether a turn is neither answered right nor rightly declined."""
+    if judged.turn.error_cause is not None:
+        return True
+    return not judged.correct if answerable else not judged.miss
+
+
+def explain_loss(
+    judged: JudgedTurn,
+    record: TurnRecord | None,
+    answers: Sequence[str],
+    *,
+    answerable: bool,
+    indexed: Sequence[Source] | None = None,
+) -> Explained | None:
+    """Explain why a turn was lost; None for a turn that was not.
+
+    Args:
+        judged: The turn with its verdict.
+        record: Its record, if the agent keeps one.
+        answers: The accepted short answers; none if nobody knows them.
+        answerable: Whether it is to be answered.
+        indexed: All that was indexed; None if it cannot be looked into.
+    """
+    if not is_lost(judged, answerable=answerable):
+        return None
+    decision = record.decision if record is not None else None
+    candidate = (decision.candidate if decision is not None else None) or ""
+    has_candidate = bool(candidate) and not refuses(candidate)
+    cause = why_unanswered(record) if record is not None and judged.miss else None
+    is_known = record is not None and bool(answers)
+    sighting = find_answer(record, answers) if record is not None and answers else None
+    sources = find_sources(indexed, answers) if indexed is not None and answers else ()
+    way = Way(
+        is_error=judged.turn.error_cause is not None,
+        is_unjudged=judged.judge_failed and answerable,
+        is_declined=judged.miss,
+        is_answerable=answerable,
+        is_withheld=has_candidate and (holds_answer(candidate, answers) if answers else cause is Unanswered.WITHHELD),
+        is_recognised=False if record is not None and record.nearest is not None else None,
+        is_indexed=None
+        if indexed is None or not answers or _is_polar(answers)
+        else bool(sources) or sighting is not None,
+        is_found=sighting is not None if is_known else False if cause is Unanswered.NO_EVIDENCE else None,
+        is_shown=sighting is not None and sighting.is_shown if is_known else None,
+    )
+    return Explained(find_loss(way), sighting, sources)
+
+
+def find_answer(record: TurnRecord, answers: Sequence[str]) -> Sighting | None:
+    """Find the chunk with an accepted answer that came farthest; None if no evidence holds one.
+
+    The last stage that kept evidence and asked a model is the one whose prompt showed it. A yes or a no stands in no evidence, so that any
+    chunk counts for it.
+    """
+    stages = [stage for stage in record.stages if stage.evidence]
+    showing = next((stage for stage in reversed(stages) if stage.exchanges), None)
+    polar = _is_polar(answers)
+    ordered = [*([showing] if showing is not None else []), *reversed(stages)]
+    for stage in ordered:
+        for place, chunk in enumerate(stage.evidence):
+            if polar or holds_answer(chunk.text, answers):
+                return _describe(stage, place, chunk, stages, is_shown=stage is showing)
+    return None
+
+
+def _describe(
+    stage: StageRecord, place: int, chunk: EvidenceFound, stages: Sequence[StageRecord], *, is_shown: bool
+) -> Sighting:
+    source = chunk.url or chunk.title or chunk.source
+    position = next(number for number, each in enumerate(stages) if each is stage)
+    after = None if is_shown or position + 1 == len(stages) else stages[position + 1]
+    if after is None:
+        return Sighting(source, place + 1, stage.stage, len(stage.evidence), is_shown=is_shown)
+    kept = [each.text for each in after.evidence]
+    is_prefix = kept == [each.text for each in stage.evidence[: len(kept)]]
+    return Sighting(source, place + 1, stage.stage, len(kept), after.stage, is_prefix)
+
+
+def find_sources(indexed: Iterable[Source], answers: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the indexed sources that hold an accepted answer, each once."""
+    return tuple(dict.fromkeys(name for name, text in indexed if holds_answer(text, answers)))
+
+
+def holds_answer(text: str, answers: Sequence[str]) -> bool:
+    """Return whether the words of an answer stand in a text, one after the other, with figures in one spelling."""
+    words = _spell(text)
+    return any(form.strip() and form in words for form in map(_spell, answers))
+
+
+def _is_polar(answers: Sequence[str]) -> bool:
+    return any(tuple(tokenise(answer)) in _POLARITY for answer in answers)
+
+
+@lru_cache(maxsize=4096)
+def _spell(text: str) -> str:
+    return f" {' '.join(tokenise(normalise_quantities(normalise_text(text))))} "
