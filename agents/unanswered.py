@@ -126,6 +126,7 @@ class Loss(StrEnum):
     """Why a turn was lost, which means neither answered right nor rightly declined: the first place where its right answer was missing."""
 
     NOT_INDEXED = "not indexed"
+    NOT_PICTURED = "not pictured"
     NOT_RECOGNISED = "not recognised"
     NOT_FOUND = "not found"
     NOT_SHOWN = "not shown"
@@ -139,6 +140,7 @@ class Loss(StrEnum):
 
 LOSSES: Final[Mapping[Loss, str]] = {
     Loss.NOT_INDEXED: "nothing that was indexed holds the answer",
+    Loss.NOT_PICTURED: "no picture that was found shows the thing",
     Loss.NOT_RECOGNISED: "the thing in the photo was not recognised",
     Loss.NOT_FOUND: "no evidence holds the answer",
     Loss.NOT_SHOWN: "the answer was found, and no prompt showed it",
@@ -166,6 +168,7 @@ class Way:
     is_declined: bool = False
     is_answerable: bool = True
     is_withheld: bool = False
+    is_pictured: bool | None = None
     is_recognised: bool | None = None
     is_indexed: bool | None = None
     is_found: bool | None = None
@@ -188,7 +191,9 @@ def find_loss(way: Way) -> Loss:
         return Loss.NOT_SHOWN
     if way.is_indexed is False:
         return Loss.NOT_INDEXED
-    if way.is_declined and way.is_recognised is False:
+    if way.is_pictured is False:
+        return Loss.NOT_PICTURED
+    if way.is_recognised is False:
         return Loss.NOT_RECOGNISED
     if way.is_found is False:
         return Loss.NOT_FOUND

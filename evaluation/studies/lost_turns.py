@@ -104,7 +104,7 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
         return LostTurn(question, loss, said.strip("; "), "a usable reply of the judge: ask it again with --resume")
     if loss is Loss.NOT_RECOGNISED and record is not None and (nearest := record.nearest) is not None:
         reason = f"; {nearest.left_out}" if nearest.left_out else ""
-        detail = f"nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
+        detail = f"{said}nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
         return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
     if loss is Loss.NOT_INDEXED:
         detail = f"{said}no page and no column holds an accepted answer{entity_note}"

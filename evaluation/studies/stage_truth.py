@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
 from agents.record import BoxFound, TurnRecord
+from agents.unanswered import LOSSES, Loss, Way, find_loss
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.diagnostics import (
     FORMS,
@@ -52,17 +53,16 @@ RANKS = (5, 10, 20, 30)
 WHOLE_PHOTO: Box = (0.0, 0.0, 1.0, 1.0)
 """Box of a turn without one, as in the authors' evaluation; the agent searches the whole photo then."""
 
-Failure = Literal["error", "unjudged", "search", "entity", "evidence", "withheld", "answer"]
-FAILURES: Mapping[Failure, str] = {
-    "error": "the agent failed on the turn, whatever its stages found",
-    "unjudged": "the judge gave no usable reply, so that nobody knows whether the answer is wrong",
-    "search": "no picture found shows it",
-    "entity": "another entity, or none, was settled on",
-    "evidence": "no chunk kept names it",
-    "withheld": "the answer was withheld",
-    "answer": "the answer is wrong all the same",
-}
-"""Failures: first those that tell nothing of the stages, then these in order. A turn that is not right counts for the first that holds."""
+_FAILURES = (
+    Loss.ERROR,
+    Loss.UNJUDGED,
+    Loss.NOT_PICTURED,
+    Loss.NOT_RECOGNISED,
+    Loss.NOT_FOUND,
+    Loss.WITHHELD,
+    Loss.WRONG,
+)
+"""Losses that annotations of entities tell apart: first those that tell nothing of the stages, then these in order."""
 
 _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 """Forms that ask about the whole photo, so that boxes can be compared."""
@@ -79,7 +79,7 @@ class TurnTruth:
         is_settled: Whether the true entity was selected.
         is_queried: Whether a web query names it.
         is_in_evidence: Whether a chunk that was kept names it.
-        failure: First of ``FAILURES`` that holds; None for a right answer.
+        failure: Why it was lost; evidence counts as found if it names the entity. None for a right answer.
     """
 
     first_box: float | None
@@ -89,7 +89,7 @@ class TurnTruth:
     is_queried: bool
     is_in_evidence: bool
     is_right: bool
-    failure: Failure | None
+    failure: Loss | None
 
 
 def iou(one: Box, other: Box) -> float:
@@ -128,15 +128,15 @@ def compare_turn(
     rank = ranks[0] if ranks else None
     is_settled = record.entity is not None and is_same_name(annotation.entity, record.entity)
     is_in_evidence = any(is_named(annotation.entity, f"{chunk.title} {chunk.text}") for chunk in record.evidence)
-    failing: dict[Failure, bool] = {
-        "error": judged.turn.error_cause is not None,
-        "unjudged": judged.judge_failed,
-        "search": rank is None and not is_settled,
-        "entity": not is_settled,
-        "evidence": not is_in_evidence,
-        "withheld": judged.miss,
-        "answer": True,
-    }
+    way = Way(
+        is_error=judged.turn.error_cause is not None,
+        is_unjudged=judged.judge_failed,
+        is_declined=judged.miss,
+        is_withheld=judged.miss and is_settled and is_in_evidence,
+        is_pictured=rank is not None or is_settled,
+        is_recognised=is_settled,
+        is_found=None if is_in_evidence else False,
+    )
     return TurnTruth(
         first_box=first,
         best_box=best,
@@ -145,7 +145,7 @@ def compare_turn(
         is_queried=any(is_named(annotation.entity, query) for query in record.queries),
         is_in_evidence=is_in_evidence,
         is_right=judged.correct,
-        failure=None if judged.correct else next(name for name in FAILURES if failing[name]),
+        failure=None if judged.correct else find_loss(way),
     )
 
 
@@ -244,7 +244,7 @@ def sum_up(truths: Sequence[TurnTruth]) -> dict[str, Any]:
         "accuracy_if_entity": _mean([truth.is_right for truth in settled]),
         "accuracy_if_not": _mean([truth.is_right for truth in other]),
         "not_right": sum(failures.values()),
-        "failures": {name: failures[name] for name in FAILURES},
+        "failures": {name.value: failures[name] for name in _FAILURES},
     }
 
 
@@ -306,13 +306,13 @@ def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
     )
     tables.append(ResultTable("What the stages found (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,)))
     failed = [
-        (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in FAILURES))
+        (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in _FAILURES))
         for label, stages in traced
     ]
-    notes = tuple(f"{name}: {failure}" for name, failure in FAILURES.items())
+    notes = tuple(f"{name}: {LOSSES[name]}" for name in _FAILURES)
     tables.append(
         ResultTable(
-            "First stage that fails, of turns not right", ("Entry", "not right", *FAILURES), failed, notes=notes
+            "First stage that fails, of turns not right", ("Entry", "not right", *_FAILURES), failed, notes=notes
         )
     )
     return tables

@@ -251,13 +251,13 @@ def test_the_first_stage_that_fails_is_named() -> None:
     right, missed, wrong = (judged(verdict)[0] for verdict in "cmh")
     lake, tower = ["Blue Lake"], ["Blue Lake", "Red Tower, Green Hill"]
     cases: list[tuple[JudgedTurn, dict[str, Any], str | None, int | None]] = [
-        (wrong, {"pictures": lake, "entity": "Blue Lake"}, "search", None),
-        (wrong, {"pictures": tower, "entity": "Blue Lake"}, "entity", 2),
-        (wrong, {"pictures": tower, "entity": "red tower", "evidence": "The lake is deep."}, "evidence", 2),
+        (wrong, {"pictures": lake, "entity": "Blue Lake"}, "not pictured", None),
+        (wrong, {"pictures": tower, "entity": "Blue Lake"}, "not recognised", 2),
+        (wrong, {"pictures": tower, "entity": "red tower", "evidence": "The lake is deep."}, "not found", 2),
         (missed, {"pictures": tower, "entity": "Red Tower", "evidence": "The Red Tower is old."}, "withheld", 2),
-        (wrong, {"pictures": tower, "entity": "Red Tower", "evidence": "The Red Tower is old."}, "answer", 2),
+        (wrong, {"pictures": tower, "entity": "Red Tower", "evidence": "The Red Tower is old."}, "wrong", 2),
         (right, {"pictures": lake}, None, None),
-        (wrong, {"entity": "Red Tower"}, "evidence", None),  # a model that sees may name it unsearched
+        (wrong, {"entity": "Red Tower"}, "not found", None),  # a model that sees may name it unsearched
         (replace(missed, turn=replace(missed.turn, error_cause="busy")), {"pictures": lake}, "error", None),
         (replace(wrong, judge_failed=True), {"pictures": tower, "entity": "Blue Lake"}, "unjudged", 2),
     ]
@@ -322,7 +322,7 @@ def test_runs_in_two_forms_are_laid_side_by_side(copy: Path, tmp_path: Path) -> 
     stages = entries["original"]["stages"]
     assert stages["first_box"] == 1.0 and stages["search_at_5"] == stages["entity"] == stages["query"] == 0.5
     assert stages["accuracy_if_entity"] == 1.0 and stages["accuracy_if_not"] == 0.0
-    assert stages["failures"] == dict.fromkeys(stage_truth.FAILURES, 0) | {"search": 1}
+    assert stages["failures"] == dict.fromkeys(stage_truth._FAILURES, 0) | {"not pictured": 1}
     assert entries["named"]["stages"] is None
 
 

@@ -122,6 +122,7 @@ def test_every_loss_has_words_and_a_way() -> None:
         Loss.ERROR: Way(is_error=True),
         Loss.UNJUDGED: Way(is_unjudged=True),
         Loss.NOT_INDEXED: Way(is_declined=True, is_indexed=False, is_found=False, is_recognised=False),
+        Loss.NOT_PICTURED: Way(is_pictured=False, is_recognised=False, is_found=False),
         Loss.NOT_RECOGNISED: Way(is_declined=True, is_recognised=False, is_indexed=True, is_found=False),
         Loss.NOT_FOUND: Way(is_declined=True, is_indexed=True, is_found=False),
         Loss.NOT_SHOWN: Way(is_declined=True, is_found=True, is_shown=False),
