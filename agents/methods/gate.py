@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, model_validator
 
 from agents.base.files import write_whole
 from agents.base.linear_head import LinearHead
@@ -45,27 +45,22 @@ class Gate(LinearHead):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_table(cls, content: Any) -> Any:
-        """Convert the table by signal to the columns of the head."""
-        if not isinstance(content, Mapping) or "signals" not in content:
+    def _read_table(cls, content: Any, info: ValidationInfo) -> Any:
+        """Convert the table by signal of a file to the columns of the head."""
+        if info.mode != "json" or not isinstance(content, Mapping):
             return content
-        rest = dict(content)
-        table, intercept = rest.pop("signals"), rest.get("intercept")
-        if twice := sorted({"features", *_COLUMNS} & rest.keys()):
-            raise ValueError(f"signals and {', '.join(twice)} say the same; keep one of them")
-        numbers = {*_COLUMNS.values()}
+        numbers, table = {*_COLUMNS.values()}, content.get("signals")
         if not isinstance(table, Mapping) or not all(
             isinstance(entry, Mapping) and entry.keys() == numbers for entry in table.values()
         ):
             raise ValueError(f"signals holds for each name a table of {', '.join(_COLUMNS.values())}, and nothing else")
         columns = {field: [entry[number] for entry in table.values()] for field, number in _COLUMNS.items()}
-        return {
-            **rest,
-            **columns,
-            "features": list(table),
-            "coefficients": [columns["coefficients"]],
-            "intercept": intercept if isinstance(intercept, list | tuple) else [intercept],
-        }
+        rest = {name: value for name, value in content.items() if name not in ("signals", "intercept")}
+        if twice := sorted({"features", *_COLUMNS} & rest.keys()):
+            raise ValueError(f"signals and {', '.join(twice)} say the same; keep signals")
+        weights = [columns.pop("coefficients")]
+        named = {**columns, "features": list(table), "coefficients": weights}
+        return {**rest, **named, "intercept": [content.get("intercept")]}
 
     @model_validator(mode="after")
     def _has_two_classes(self) -> Self:
@@ -73,6 +68,8 @@ class Gate(LinearHead):
             raise ValueError(
                 f"the classes of a gate are {', '.join(CLASSES)} in this order, not {', '.join(self.classes)}"
             )
+        if len(self.coefficients) != 1:
+            raise ValueError("a gate has one row of coefficients, the log-odds of a right answer")
         return self
 
     def probability(self, signals: Mapping[str, float | None]) -> float:
@@ -88,20 +85,17 @@ class Gate(LinearHead):
 
     def pulls(self, signals: Mapping[str, float | None]) -> dict[str, float]:
         """Return how far each known signal moves the log-odds of a right answer away from those of a mean turn, strongest first."""
-        weights = np.asarray(self.coefficients, dtype=np.float64)
-        weights = weights[-1] - weights[0] if len(weights) > 1 else weights[0]
         pulls = {
-            name: float(weight) * (value - mean) / scale
-            for name, weight, mean, scale in zip(self.features, weights, self.mean, self.scale, strict=True)
+            name: weight * (value - mean) / scale
+            for name, weight, mean, scale in zip(
+                self.features, self.coefficients[0], self.mean, self.scale, strict=True
+            )
             if (value := signals.get(name)) is not None and math.isfinite(value)
         }
         return dict(sorted(pulls.items(), key=lambda item: -abs(item[1])))
 
     def save(self, path: Path) -> None:
-        """Write the gate as JSON, one signal a line. A gate with a row of coefficients for each class is written as lists."""
-        if len(self.coefficients) > 1:
-            super().save(path)
-            return
+        """Write the gate as JSON, one signal a line."""
         numbers = zip(self.features, self.coefficients[0], self.mean, self.scale, strict=True)
         signals = [
             f"{json.dumps(name)}: {json.dumps(dict(zip(_COLUMNS.values(), row, strict=True)))}"

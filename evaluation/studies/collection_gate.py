@@ -199,8 +199,7 @@ def _try_gates(turns: Turns, before: Gate | None, options: CollectionGateOptions
 
 def compute_log_odds(turns: Turns, gate: Gate) -> FloatArray:
     """Compute a gate's log-odds of each candidate, shape (candidates,); a missing signal counts as its mean."""
-    matrix = np.column_stack([turns.signal(name)[turns.gate_decides] for name in gate.features])
-    standard = np.nan_to_num((matrix - np.array(gate.mean)) / np.array(gate.scale))
+    standard = np.nan_to_num((turns.matrix(gate.features) - np.array(gate.mean)) / np.array(gate.scale))
     odds: FloatArray = standard @ np.array(gate.coefficients[0]) + gate.intercept[0]
     return odds
 

@@ -138,8 +138,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         assert run_it(folder, folder / "run", "--resume", "--no-report") == 0
         keys = [record["interaction_id"] for record in records]
         hand = ({**record, "label": "correct", "split": "validation"} for record in records)
-        head = {"classes": ["wrong", "right"], "coefficients": [[1.0]], "intercept": [0.0], "features": ["p_idk"],
-                "mean": [0.0], "scale": [1.0]}  # fmt: skip
+        head = {"signals": {"p_idk": {"weight": 1.0, "mean": 0.0, "scale": 1.0}}, "intercept": 0.0}
         files = {
             "accept.json": json.dumps({keys[0]: ["number 0"]}),
             "content_ids.json": json.dumps({keys[0]: {"source": "kg", "hops": 1}}),
