@@ -24,7 +24,7 @@ from agents.record import (
 from agents.stage import Context, Stage
 from agents.turn import Turn
 from apps.answering import Answerer, Question
-from apps.outcome import Outcome, Time, build_outcome
+from apps.outcome import Outcome, Time, _explain, build_outcome
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 from tests.support.failure_table import answering
 
@@ -203,3 +203,12 @@ def test_who_asked_is_told_what_traces_may_not_hold(tmp_path: Path, off: str) ->
     )
     trace_text = (tmp_path / "t.jsonl").read_text(encoding="utf-8")
     assert '"stage"' in trace_text and "Red Tower" not in trace_text
+
+
+def test_the_signals_that_pulled_are_told() -> None:
+    withheld = Decision(
+        "1874", False, "44% sure, 50% needed", probability=0.44, needed=0.5, pulls={"no_entity": -0.94, "p_yes": 0.4}
+    )
+    assert _explain(withheld) == ("Would have said “1874”; 44% sure, 50% needed: no entity -0.9.", "1874")
+    given = replace(withheld, given=True, reason=None, probability=0.6)
+    assert _explain(given) == ("Answered: 60% sure, 50% needed: p yes +0.4.", None)
