@@ -62,6 +62,7 @@ class CragAgent(BaseAgent):
         prompts: PromptLibrary | None = None,  # those of ``prompts/`` if None
         trace_path: Path | None = None,  # where to append a JSON line a turn
         clock: Clock = time.monotonic,
+        name_source: Callable[[str], str] | None = None,  # names sources in records for people; None: by their URLs
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.asking.prompts import PromptLibrary
@@ -100,6 +101,7 @@ class CragAgent(BaseAgent):
         self._started: StartUp | None = None
         self._watch: Watch | None = None
         self._call: Deadline | None = None  # of the call under way
+        self._name_source = name_source
         self.trace_to(trace_path)
         if submitted:
             from agents.settings.stage_needs import list_chat_roles
@@ -129,6 +131,8 @@ class CragAgent(BaseAgent):
             SettingsError: As for ``RunConfig.models``.
         """
         _tell(config)
+        if config.collection is not None:
+            options.setdefault("name_source", config.collection.name_source)
         return cls(
             search_pipeline,
             settings=config.settings,
@@ -159,7 +163,9 @@ class CragAgent(BaseAgent):
         self.pipeline.observes = is_observed
         settings = self.settings.trace
         self._trace = (
-            TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole) if is_observed else None
+            TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole, self._name_source)
+            if is_observed
+            else None
         )
 
     def watch(self, watch: Watch | None) -> None:

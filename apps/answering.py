@@ -67,7 +67,6 @@ class About:
     preset: str
     profile: str
     split: str
-    description: str = ""  # of the preset
     seconds: float | None = None
 
 
@@ -223,9 +222,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
             raise CannotStartError(why)
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
-        about = About(
-            config.preset, config.profile.name, _name_searched(config, searched), config.settings.description, limit
-        )
+        about = About(config.preset, config.profile.name, _name_searched(config, searched), limit)
         if config.collection_note:
             print_error(config.collection_note)
         answerer = Answerer(agent, options.trace, about)

@@ -4,7 +4,7 @@ Every text is escaped, because evidence is untrusted.
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 
 from PIL import Image, ImageDraw, ImageFont
@@ -38,11 +38,11 @@ def render_introduction(about: About | None, expected: str, examples: int) -> st
     own = "Add a photo" if not examples else "Take an example, or add a photo of your own"
     lines = ["Each answer comes with its evidence. If nothing supports one, the answer is “I don't know”."]
     if about is not None:
-        method = f"{about.preset} ({about.description.rstrip('.')})" if about.description else about.preset
         lines.insert(0, f"It recognises what the photo shows, and searches the pictures and pages of {about.split}.")
-        lines.append(f"Preset {method}; profile {about.profile}{f'; {expected}' if expected else ''}.")
-    elif expected:
-        lines.append(f"{expected[0].upper()}{expected[1:]}.")
+    made = "" if about is None else f"preset {about.preset}, profile {about.profile}"
+    if made or expected:
+        time = f"{expected} ({made})" if made and expected else made or expected
+        lines.append(f"{time[0].upper()}{time[1:]}.")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
     return f'<div class="crag introduction"><p>{own}, then ask about it.</p><ul>{items}</ul></div>'
 
@@ -85,7 +85,14 @@ def draw_crops(photo: Image.Image, outcome: Outcome) -> Image.Image:
     return scaled_photo
 
 
-def render_details(outcome: Outcome, photo: Image.Image | None = None, query: str = "", *, again: bool = False) -> str:
+def render_details(
+    outcome: Outcome,
+    photo: Image.Image | None = None,
+    query: str = "",
+    *,
+    again: bool = False,
+    link: Callable[[str], str | None] = lambda _: None,
+) -> str:
     """Render verdict, entity, framed photo, evidence and times of an answer.
 
     Args:
@@ -93,6 +100,7 @@ def render_details(outcome: Outcome, photo: Image.Image | None = None, query: st
         photo: The photo to draw the crops on; None: no photo is shown.
         query: The question as the visitor wrote it.
         again: Show question and answer first, since an answer that was clicked is not the last of its dialog.
+        link: Returns the link to the file of a source that is no address of the web, or None.
     """
     turn = f"<p><b>{escape(query)}</b> {escape(outcome.answer)}</p>" if again else ""
     framed = _render_photo(photo, outcome) if photo is not None and outcome.crops else ""
@@ -101,7 +109,7 @@ def render_details(outcome: Outcome, photo: Image.Image | None = None, query: st
         _render_verdict(outcome),
         _render_findings(outcome),
         framed,
-        _render_evidence(outcome, query),
+        _render_evidence(outcome, query, link),
         _render_times(outcome),
     ]
     return f'<div class="crag">{"".join(parts)}</div>'
@@ -165,11 +173,11 @@ def encode_thumbnail(photo: Image.Image) -> str:
     return jpeg_data_url(small, _QUALITY)
 
 
-def _render_evidence(outcome: Outcome, query: str) -> str:
+def _render_evidence(outcome: Outcome, query: str, link: Callable[[str], str | None]) -> str:
     if not outcome.sources:
         return ""
     words = select_answer_words(outcome, query)
-    return f"<h2>Evidence</h2><ol>{''.join(_render_source(source, words) for source in outcome.sources)}</ol>"
+    return f"<h2>Evidence</h2><ol>{''.join(_render_source(source, words, link) for source in outcome.sources)}</ol>"
 
 
 def select_answer_words(outcome: Outcome, query: str = "") -> frozenset[str]:
@@ -183,10 +191,13 @@ def select_answer_words(outcome: Outcome, query: str = "") -> frozenset[str]:
     return frozenset(words - _COMMON - question_words)
 
 
-def _render_source(source: ShownEvidence, words: Collection[str]) -> str:
+def _render_source(source: ShownEvidence, words: Collection[str], link: Callable[[str], str | None]) -> str:
     origin = escape(source.title or source.url or _KINDS.get(source.kind, source.kind))
-    if is_http(source.url):
-        origin = f'<a href="{escape(source.url)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
+    file = None if is_http(source.url) else link(source.url)
+    if file is not None and source.title:
+        origin += f", {escape(source.url)}"
+    if (address := source.url if is_http(source.url) else file) is not None:
+        origin = f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
     origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}"
     return f'<li>{_mark_words(source.text, words)}<br><span class="dim">{origin}</span></li>'

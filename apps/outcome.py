@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from agents.evidence.passages import describe_attribute
 from agents.record import Decision, StageRecord, TurnRecord, Unanswered
 from agents.texts.refusals import refuses
 from agents.unanswered import explain_error, why_unanswered
@@ -138,7 +139,7 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
             for box in record.boxes
         ),
         sources=tuple(
-            ShownEvidence(each.text, each.source, each.title, each.url, each.score)
+            ShownEvidence(describe_attribute(each.text, each.title), each.source, each.title, each.url, each.score)
             for each in record.evidence[:MAX_SOURCES]
         ),
         verdict=str(record.decision or ""),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from apps.answering import AgentError, Answerer, CancelledError, PhotoError, Que
 from apps.details import encode_thumbnail, render_details, render_introduction, render_progress
 from apps.examples import Example
 from apps.outcome import Outcome
+from apps.own_files import link_files
 from apps.page_guard import MAX_PICTURE, MAX_PIXELS, NO_PICTURE, PageGuard
 from apps.page_job import Job
 from apps.serving.pictures import PhotoReader
@@ -152,12 +153,12 @@ class Dialog:
         return None
 
 
-def build_page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> PageGuard:
-    """Build the page as an ASGI application."""
+def build_page_app(answerer: Answerer, examples: Sequence[Example] = (), knowledge: Path | None = None) -> PageGuard:
+    """Build the page as an ASGI application; evidence links to the files of the collection ``knowledge``."""
     photos = PhotoReader(MAX_PIXELS)
-    page = build(answerer, examples, photos).queue(max_size=_QUEUE)
-    page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+    page = build(answerer, examples, photos, link_files(app, knowledge)).queue(max_size=_QUEUE)
+    page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     return PageGuard(
         gr.mount_gradio_app(
             app,
@@ -178,8 +179,11 @@ def build_page_app(answerer: Answerer, examples: Sequence[Example] = ()) -> Page
 class _Handlers:
     """What happens when a visitor asks, stops, begins anew or comes back; one question is answered at a time."""
 
-    def __init__(self, answerer: Answerer, examples: int, photos: PhotoReader) -> None:
+    def __init__(
+        self, answerer: Answerer, examples: int, photos: PhotoReader, link: Callable[[str], str | None]
+    ) -> None:
         self._answerer, self._examples, self._photos = answerer, examples, photos
+        self._render = partial(render_details, link=link)
         self._turn = threading.Lock()
 
     def introduce(self) -> str:
@@ -230,10 +234,10 @@ class _Handlers:
             outcome = job.outcome()
             if outcome.failed and outcome.cause is not None:
                 _log.error("a question was not answered: %s", outcome.error)
-                yield reply(f"There is no answer: {WORDS[outcome.cause]}.", render_details(outcome, photo, question))
+                yield reply(f"There is no answer: {WORDS[outcome.cause]}.", self._render(outcome, photo, question))
                 return
             longer = Dialog(_get_path(file), (*dialog.turns, (question, outcome)))
-            yield reply(outcome.answer, render_details(outcome, photo, question), longer.as_json())
+            yield reply(outcome.answer, self._render(outcome, photo, question), longer.as_json())
         except CancelledError:
             yield reply(_STOPPED)
         except AgentError:
@@ -262,7 +266,7 @@ class _Handlers:
         except PhotoError:
             return None, [], self.introduce()
         question, outcome = dialog.turns[-1] if dialog.turns else ("", None)
-        details = render_details(outcome, photo, question) if outcome is not None else self.introduce()
+        details = self._render(outcome, photo, question) if outcome is not None else self.introduce()
         return dialog.photo or None, dialog.messages, details
 
     def show_turn(self, talk: list[dict[str, Any]], state: Any, event: gr.SelectData) -> Any:
@@ -276,12 +280,17 @@ class _Handlers:
         except PhotoError as error:
             return str(error)
         question, outcome = turn
-        return render_details(outcome, photo, question, again=True)
+        return self._render(outcome, photo, question, again=True)
 
 
-def build(answerer: Answerer, examples: Sequence[Example] = (), photos: PhotoReader | None = None) -> gr.Blocks:
-    """Build the page, which answers one question at a time; ``photos`` decodes uploads."""
-    handlers = _Handlers(answerer, len(examples), photos or PhotoReader(MAX_PIXELS))
+def build(
+    answerer: Answerer,
+    examples: Sequence[Example] = (),
+    photos: PhotoReader | None = None,
+    link: Callable[[str], str | None] = lambda _: None,
+) -> gr.Blocks:
+    """Build the page, which answers one question at a time; ``photos`` decodes uploads, ``link`` links to files of sources."""
+    handlers = _Handlers(answerer, len(examples), photos or PhotoReader(MAX_PIXELS), link)
     with gr.Blocks(
         title="Ask about a photo", analytics_enabled=False, delete_cache=(_SWEEP_SECONDS, _KEPT_SECONDS)
     ) as page:

@@ -82,7 +82,7 @@ def _build_app(options: WebOptions) -> ASGIApp:
         cure = "run make web, then .venv-web/bin/python -m apps.web with the same options"
         raise CannotStartError(f"the page needs gradio ({error}): {cure}") from error
     answerer = start(options)
-    return build_page_app(answerer, find_examples(answerer.about, options.knowledge))
+    return build_page_app(answerer, find_examples(answerer.about, options.knowledge), options.knowledge)
 
 
 if __name__ == "__main__":

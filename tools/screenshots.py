@@ -25,9 +25,8 @@ from pydantic import Field
 from agents.base.command_options import Flag, Options
 from agents.base.named import parse_name
 from agents.base_agent import BaseAgent
-from agents.profiles.profile import ROOT, SettingsError
+from agents.profiles.profile import ROOT
 from agents.record import TurnRecord
-from agents.settings.run_config import RunConfig
 from apps.answering import About, AgentError, Answerer, PhotoError, Question
 from apps.examples import find_dialogs, make_example
 from apps.http_server import configure, protect
@@ -111,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         dialogs = find_dialogs(about, options.knowledge)
         place, record = find_answered(dialogs, read_traces(options.page_run / TRACE, is_required=True))
         examples = [make_example(dialog) for dialog in dialogs]
-    except (EvaluationError, SettingsError, PhotoError) as error:
+    except (EvaluationError, PhotoError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     with (
@@ -138,14 +137,12 @@ def read_about(options: ScreenshotOptions) -> About:
 
     Raises:
         EvaluationError: The run is missing.
-        SettingsError: There is no such preset or profile any more.
     """
     manifest = read_manifest(options.page_run)
     if "preset" not in manifest or "profile" not in manifest:
         raise EvaluationError(f"{options.page_run} holds no run; make screenshots makes one")
     searched = options.split if options.knowledge is None else options.knowledge.resolve().name
-    settings = RunConfig.read(manifest["preset"], manifest["profile"]).settings
-    return About(parse_name(manifest["preset"]), parse_name(manifest["profile"]), searched, settings.description)
+    return About(parse_name(manifest["preset"]), parse_name(manifest["profile"]), searched)
 
 
 def find_answered(dialogs: Sequence[OwnDialog], records: Mapping[Key, TurnRecord]) -> tuple[int, TurnRecord]:

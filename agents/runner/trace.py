@@ -158,6 +158,7 @@ class TraceWriter:
         of_the_picture: Notes that may describe the picture (``Stage.picture_notes``).
         pictures: Folder for the pictures of requests; None: ``REQUEST_IMAGES`` beside the file.
         listen_whole: Called with what a trace holds by default, for those who asked: a reply is no trace.
+        name_source: Returns the name for people of a source whose URL is a key; None: URLs are their own names.
     """
 
     def __init__(
@@ -168,12 +169,14 @@ class TraceWriter:
         of_the_picture: Collection[str] = (),
         pictures: Path | None = None,
         listen_whole: Listener | None = None,
+        name_source: Callable[[str], str] | None = None,
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._listen, self._listen_whole = path, listen, listen_whole
         self._reduction = Reduction(settings, frozenset(of_the_picture))
         self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
+        self._name_source = name_source
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
@@ -184,7 +187,10 @@ class TraceWriter:
         def build_lines(reduction: Reduction, images: RequestImages | None) -> list[str]:
             plain = _Plain(clean, images)
             return [
-                _build_line(turn, batch, index, began, seconds, plain, reduction) for index, turn in enumerate(turns)
+                _build_line(
+                    turn, tuple(map(self._name_sources, turn.records)), batch, index, began, seconds, plain, reduction
+                )
+                for index, turn in enumerate(turns)
             ]
 
         lines: list[str] = []
@@ -204,6 +210,13 @@ class TraceWriter:
                     lines = build_lines(_WHOLE, None)
             self._listen_whole([json.loads(line) for line in lines])
 
+    def _name_sources(self, record: StageRecord) -> StageRecord:
+        """Return the record with the names of its sources for people."""
+        if self._name_source is None:
+            return record
+        evidence = tuple(replace(each, url=self._name_source(each.url)) for each in record.evidence)
+        return replace(record, evidence=evidence)
+
 
 @contextmanager
 def _log_faults(what: str) -> Iterator[None]:
@@ -215,16 +228,23 @@ def _log_faults(what: str) -> Iterator[None]:
 
 
 def _build_line(
-    turn: Turn, batch: int, index: int, began: float, seconds: float, plain: _Plain, reduction: Reduction
+    turn: Turn,
+    stages: tuple[StageRecord, ...],
+    batch: int,
+    index: int,
+    began: float,
+    seconds: float,
+    plain: _Plain,
+    reduction: Reduction,
 ) -> str:
     has_requests = reduction.settings.requests
     record = TurnRecord(
         query=turn.query,
         question=turn.question,
         answer=turn.answer,
-        stages=tuple(turn.records),
+        stages=stages,
         error=turn.error,
-        unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=tuple(turn.records), error=turn.error)),
+        unanswered=why_unanswered(TurnRecord(answer=turn.answer, stages=stages, error=turn.error)),
         began=round(began, 4),
         seconds=round(seconds, 4),
         batch=batch,

@@ -22,9 +22,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
-from agents.base.files import is_below
+from agents.base.files import is_below, well_formed
 from agents.search.hits import SearchError
 
 PHOTOS, PAGES, GATES = "photos", "pages", "gates"
@@ -102,6 +102,39 @@ class Collection:
     def gate_file(self, preset: str, models: Sequence[str]) -> Path:
         """Return the place for the gate of a preset and its models."""
         return self.folder / GATES / f"{'_'.join(map(to_slug, (preset, *models)))}.json"
+
+    def name_source(self, url: str) -> str:
+        """Return the path below the folder of a source whose URL is its key in the index, such as ``photos/mill.jpg``.
+
+        Of a photo whose row has a URL that URL is returned; any other URL is returned as it is.
+        """
+        photo, page = f"{self.split}/", f"{well_formed(self.name)}/"
+        address, mark, _ = url.partition(f"#{photo}")
+        if mark:
+            return address
+        if url.startswith(photo):
+            return f"{PHOTOS}/{url.removeprefix(photo)}"
+        return f"{PAGES}/{url.removeprefix(page)}" if url.startswith(page) else url
+
+    def find_source(self, name: str) -> tuple[Path, str] | None:
+        """Find the file of a source that ``name_source`` named.
+
+        Returns:
+            The file and what follows it, such as ``#page=3``; None if it is no visible file of ``photos/`` or ``pages/``, also after links
+            are followed.
+        """
+        path, mark, place = name.rpartition("#")
+        return self._find_file(name, "") or (self._find_file(path, f"{mark}{place}") if mark else None)
+
+    def _find_file(self, name: str, place: str) -> tuple[Path, str] | None:
+        parts = PurePosixPath(name).parts
+        if len(parts) < 2 or parts[0] not in (PHOTOS, PAGES) or any(part.startswith(".") for part in parts):
+            return None
+        path = self.folder / name
+        try:
+            return (path, place) if is_below(path, self.folder / parts[0]) and path.is_file() else None
+        except (OSError, ValueError):  # a name that is too long, NUL in it
+            return None
 
     def _find_folder(self, name: str) -> Path | None:
         path = self.folder / name

@@ -1,3 +1,4 @@
+from collections import Counter
 from collections.abc import Sequence
 
 from agents.asking.ask import Ask, Question
@@ -37,19 +38,24 @@ class IsolatedAnswers(Stage):
             if len(sources) < 2 or candidate.stepwise:
                 continue
             votes[id(turn)] = []
+            titles = Counter(chunks[0].title for chunks in sources.values() if chunks[0].source == "web")
             for source, chunks in sources.items():
                 values = {**turn.values, "evidence": chunks, "history": ()}
-                questions.append((turn, source, Question(ALONE, values, (turn,))))
-        for (turn, source, question), answer in zip(
+                title = chunks[0].title
+                is_named = title and chunks[0].source == "web" and titles[title] == 1 and title not in sources
+                name = title if is_named else source
+                questions.append((turn, name, Question(ALONE, values, (turn,))))
+        for (turn, name, question), answer in zip(
             questions, context.put([each for *_, each in questions]), strict=True
         ):
             if answer.failed:
                 turn.error = turn.error or f"isolated_answers: {answer.error}"
             elif answer.value is not None:
-                turn.record(answers={f"alone: {source}": answer.value.text})
-                texts = (f"{chunk.title} {chunk.text}" for chunk in question.values["evidence"])
+                turn.record(answers={f"alone: {name}": answer.value.text})
+                chunks = question.values["evidence"]
+                texts = (f"{chunk.title} {chunk.text}" for chunk in chunks)
                 if is_supported_by(answer.value.text, turn.question, texts):
-                    votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if source == "kg" else 1))
+                    votes[id(turn)].append(Vote(answer.value.text, GRAPH_VOTES if chunks[0].source == "kg" else 1))
         for turn, candidate in select_answered(turns):
             if id(turn) in votes:
                 turn.votes = count_votes(candidate.text, turn.question, votes[id(turn)])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from agents.base.files import write_whole
+from agents.evidence.passages import describe_attribute
 from agents.record import StageRecord, TurnRecord
+from agents.search.collection import Collection
+from agents.search.pages.fetching import is_http
 from agents.unanswered import Loss, explain_error, name_cause
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
@@ -276,8 +281,13 @@ def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict
     return {session.session_id: photo(session) for session in sessions}
 
 
-def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any]) -> Path:
-    """Write the report, with the run's card under the title and the rest of ``about``; return ``path``."""
+def write_report(
+    path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any], knowledge: Path | None = None
+) -> Path:
+    """Write the report, with the run's card under the title and the rest of ``about``; return ``path``.
+
+    Evidence links to the files of the collection ``knowledge``.
+    """
     abouts = [{"dataset": part.name, **(part.about or about)} for part in parts]
     return write_html(
         path,
@@ -297,6 +307,7 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
         chosen=_VERDICT_CHOICES,
         words={"miss": "missing", "unjudged": "not judged"},
         no_photo="no photo",
+        link=_link_files(path.parent, knowledge),
         total=sum(len(part.turns) for part in parts),
         metrics=list_run_metrics(),
     )
@@ -304,8 +315,28 @@ def write_report(path: Path, parts: Sequence[ReportPart], about: Mapping[str, An
 
 def write_html(path: Path, template: str, **values: Any) -> Path:
     """Render a template of ``templates/`` into a file, making its folder if missing; return ``path``."""
-    write_whole(path, _load_templates().get_template(template).render(**values))
+    write_whole(path, _load_templates().get_template(template).render({"link": _link_web, **values}))
     return path
+
+
+def _link_web(url: str) -> str | None:
+    """Return the address that a source links to; None for a source that is none of the web."""
+    return url if is_http(url) else None
+
+
+def _link_files(beside: Path, knowledge: Path | None) -> Callable[[str], str | None]:
+    """Return a function that links a source to the web or to its file in a collection, by a path relative to the folder ``beside``."""
+    if knowledge is None:
+        return _link_web
+    collection = Collection(knowledge)
+
+    def link(url: str) -> str | None:
+        if is_http(url) or (found := collection.find_source(url)) is None:
+            return _link_web(url)
+        path = Path(os.path.relpath(found[0].resolve(), beside.resolve())).as_posix()
+        return f"{quote(path, errors='surrogateescape')}{quote(found[1], safe='#=')}"
+
+    return link
 
 
 @cache
@@ -323,6 +354,7 @@ def _load_templates() -> Environment:
         "bar": _bar_segments,
         "format_value": format_value,
         "notes": collect_notes,
+        "describe_attribute": describe_attribute,
     }
     return environment
 

@@ -190,7 +190,7 @@ def _report(
     if parts and not options.no_report:
         # Each part of the report shows its own count of missing pictures.
         details = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
-        path = write_report(options.output_dir / REPORT, parts, details)
+        path = write_report(options.output_dir / REPORT, parts, details, options.knowledge)
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,6 +91,18 @@ def test_one_call_asks_each_source_of_the_batch_without_the_dialog() -> None:
     assert chat.batches == [3]  # the graph, two pages
     assert several.votes == SourceVotes(GRAPH_VOTES + 1, 1, "40 m")
     assert (single.votes, refused.votes, stepped.votes) == (None, None, None)
+
+
+def test_sources_are_named_by_title_and_vote_by_kind() -> None:
+    """A page that calls itself by the name of the graph has no more votes than others."""
+    pretender = replace(PLANTED, title="kg")
+    chat = ScriptedChat(
+        lambda request: ChatReply("40 m" if "40 m" in request.messages[-1].content else "330 m", "stop")
+    )
+    asked = make_turn(ROW, pretender, PAGE)
+    run(IsolatedAnswers, [asked], context(load_settings("best", "embedded"), chat=chat))
+    assert asked.votes == SourceVotes(GRAPH_VOTES + 1, 1, "40 m")
+    assert [*asked._findings["answers"]] == ["alone: kg", "alone: https://planted.example", "alone: Tower"]
 
 
 def test_a_failed_reply_does_not_vote_and_is_told() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from PIL import Image
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
@@ -25,7 +26,8 @@ from agents.unanswered import WORDS
 from apps import web
 from apps.answering import About, Answerer
 from apps.examples import Example
-from apps.outcome import Outcome
+from apps.outcome import Outcome, ShownEvidence
+from apps.own_files import link_files
 from apps.page_guard import PageGuard
 from apps.serving.pictures import PhotoReader
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, encoded, listening, unanswered, within_a_minute
@@ -60,6 +62,21 @@ def ask_page(functions: Functions, file: Any, question: Any = "How tall is this?
     for update in functions["answer"](file, talk, state):
         last = list(update)
     return last[:3]
+
+
+@pytest.fixture
+def museum(tmp_path: Path) -> Path:
+    """A collection with files that may be served and some that may not."""
+    folder = tmp_path / "museum"
+    (folder / "photos" / "old").mkdir(parents=True)
+    PHOTO.save(folder / "photos" / "old" / "my mill.png")
+    (folder / "pages").mkdir()
+    (folder / "pages" / "visit.html").write_text("<script>alert(1)</script>")
+    for name in ("questions.csv", "pages/.env", "pages/salaries.csv", "pages/guide.pdf"):
+        (folder / name).write_text("secret")
+    (tmp_path / "away.md").write_text("secret")
+    (folder / "pages" / "away.md").symlink_to(tmp_path / "away.md")
+    return folder
 
 
 @pytest.fixture
@@ -226,19 +243,19 @@ def test_a_question_that_nobody_waits_for_ends_and_the_next_is_answered(photo: A
 
 
 def test_the_start_says_what_answers_and_in_what_time(photo: Any) -> None:
-    about = About("best", "embedded", "validation", "Looks first.", 60.0)
+    about = About("best", "embedded", "validation", 60.0)
     functions = list_functions(ScriptedAgent(), about)
     details = functions["restore"](None)[2]
-    assert "best (Looks first)" in details and "embedded" in details and "at most 60 s" in details
+    assert "At most 60 s a question (preset best, profile embedded)." in details
     ask_page(functions, photo)
-    assert "less than a second a question" in functions["restore"](None)[2]  # as measured
+    assert "Less than a second a question" in functions["restore"](None)[2]  # as measured
 
 
 def test_the_command_begins_with_the_questions_of_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[Example] = []
     monkeypatch.setattr(web, "start", lambda _: Answerer(ScriptedAgent()))
     monkeypatch.setattr(web, "run", lambda *_: None)
-    monkeypatch.setattr(page, "build_page_app", lambda _, examples: begun.extend(examples))
+    monkeypatch.setattr(page, "build_page_app", lambda _, examples, knowledge: begun.extend(examples))
     assert web.main([str(ROOT / "examples" / "museum"), "--port", "0"]) == 0
     assert begun[0].question == "Who made this?" and [each.answerable for each in begun] == [True] * 5 + [False]
 
@@ -420,6 +437,44 @@ def test_files_of_this_machine_are_not_put_where_they_are_served(
 
 def test_files_outside_uploads_are_not_served(url: str) -> None:
     assert httpx.get(f"{url}/gradio_api/file=/etc/passwd").status_code == 403
+
+
+def test_files_of_a_collection_are_served_and_no_others(museum: Path, uploads: None) -> None:
+    answerer = Answerer(crag_agent())
+    with listening(build_page_app(answerer, knowledge=museum)) as url:
+        page_of_a_stranger = httpx.get(f"{url}/own/pages/visit.html")
+        assert page_of_a_stranger.text == "<script>alert(1)</script>"
+        assert page_of_a_stranger.headers["Content-Security-Policy"].endswith("sandbox")
+        assert httpx.get(f"{url}/own/photos/old/my%20mill.png").headers["Content-Type"] == "image/png"
+        assert "sandbox" not in httpx.get(f"{url}/own/pages/guide.pdf").headers["Content-Security-Policy"]
+        for path in (
+            "questions.csv",
+            "pages",
+            "pages/away.md",
+            "pages/.env",
+            "pages/salaries.csv",
+            "pages/%2e%2e/questions.csv",
+            "pages/%2e%2e/pages/visit.html",
+            "/etc/passwd",
+            "pages/%00.md",
+            "pages/" + "a" * 5000,
+        ):
+            assert httpx.get(f"{url}/own/{path}").status_code == 404, path
+        assert httpx.get(f"{url}/own/pages/visit.html", headers={"Host": "attacker.example"}).status_code == 400
+    with listening(build_page_app(answerer)) as url:
+        assert httpx.get(f"{url}/own/pages/visit.html").status_code == 404
+
+
+def test_evidence_links_to_its_file(museum: Path, photo: Any) -> None:
+    handlers = link_files(FastAPI(), museum)
+    assert handlers("photos/old/my mill.png") == "/own/photos/old/my%20mill.png"
+    assert handlers("pages/guide.pdf#page=3") == "/own/pages/guide.pdf#page=3"
+    assert [handlers(name) for name in ("pages/away.md", "questions.csv", "", "javascript:alert(1)")] == [None] * 4
+    source = ShownEvidence("text", "web", "Visit", "pages/visit.html", 0.5)
+    shown = build(Answerer(crag_agent()), link=handlers).fns.values()
+    restore = next(function.fn for function in shown if function.name == "restore")
+    details = restore({"photo": "", "turns": [{"question": "q", "outcome": Outcome("a", sources=(source,)).as_json()}]})
+    assert '<a href="/own/pages/visit.html"' in details[2] and "Visit, pages/visit.html" in details[2]
 
 
 def test_other_sites_can_neither_upload_nor_read(url: str) -> None:

@@ -29,7 +29,7 @@ from tools.screenshots import MAX_BYTES, PHONE, WIDE, ask_example, compress, mai
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=NO_CHROMIUM)
 
-ABOUT = About("best", "embedded", "validation", "Looks first.", 60.0)
+ABOUT = About("best", "embedded", "validation", 60.0)
 EXAMPLES = (
     Example("How tall is the tower?", PHOTO),
     Example("What does a ticket cost?"),
@@ -86,7 +86,7 @@ def ask(page: Page, question: str) -> None:
 def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page: Any) -> None:
     page = open_page(crag_agent())
     details, talk = page.locator("#told"), page.locator("#talk")
-    for phrase in ("best (Looks first)", "embedded", "validation", "at most 60 s a question"):
+    for phrase in ("preset best", "profile embedded", "validation", "At most 60 s a question"):
         expect(details).to_contain_text(phrase)
     page.locator("#examples button").first.click()
     expect(page.locator("#question textarea")).to_have_value("How tall is the tower?")

@@ -161,6 +161,23 @@ def test_turns_are_filtered_by_why_they_were_lost(tmp_path: Path) -> None:
     assert '<select id="lost"' in text and "lost: not used" in text
 
 
+def test_evidence_links_to_files_of_the_collection_by_relative_paths(tmp_path: Path) -> None:
+    museum = tmp_path / "my museum"
+    (museum / "pages").mkdir(parents=True)
+    (museum / "pages" / "guide.pdf").write_bytes(b"%PDF-")
+    (museum / "questions.csv").write_text("secret")
+    (turn,) = judged("c")
+    urls = ("pages/guide.pdf#page=3", "questions.csv", "javascript:alert(1)", "https://example.org/a")
+    evidence = tuple(EvidenceFound("The built of Old Mill is 1874.", "kg", "Old Mill", url) for url in urls)
+    part = ReportPart("demo", [turn], {}, _by_key(_record(turn, StageRecord("x", evidence=evidence))))
+    page = write_report(tmp_path / "results" / "1" / "report.html", [part], {}, museum).read_text()
+    links = re.findall(r'<a href="([^"]*)"', page)
+    assert links == ["../../my%20museum/pages/guide.pdf#page=3", "https://example.org/a"]
+    assert "Built: 1874" in page and "The built of" not in page
+    alone = write_report(tmp_path / "report.html", [part], {}).read_text()
+    assert re.findall(r'<a href="([^"]*)"', alone) == ["https://example.org/a"]
+
+
 def test_answers_that_were_not_judged_look_like_no_verdict(tmp_path: Path) -> None:
     turns = [replace(turn, judge_failed=number == 0) for number, turn in enumerate(judged("hh"))]
     page = write_report(tmp_path / "report.html", [ReportPart("demo", turns, {})], {}).read_text()

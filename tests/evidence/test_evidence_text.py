@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.passages import format_passage
+from agents.evidence.passages import describe_attribute, format_passage, write_attribute
 from agents.evidence.shown import CHARACTERS_PER_TOKEN, within_tokens
 from agents.turn import Evidence
 
@@ -52,3 +52,16 @@ def test_the_budget_holds_for_any_chunks(texts: list[tuple[str, str]], tokens: i
     chunks = within_tokens([chunk(*text) for text in texts], tokens)
     assert bool(chunks) == bool(texts)
     assert sum(-(-len(format_passage(each)) // CHARACTERS_PER_TOKEN) for each in chunks) <= tokens
+
+
+def test_attributes_are_shown_as_people_write_them() -> None:
+    for key, value, text in (
+        ("built", "1874", "Built: 1874"),
+        ("acquired from", "Bell & Co.", "Acquired from: Bell & Co."),
+        ("The owner", "the town", "The owner: the town"),
+    ):
+        assert describe_attribute(write_attribute(key, "Old Mill", value), "Old Mill") == text
+    several = f"{write_attribute('built', 'Old Mill', '1874')} {write_attribute('height', 'Old Mill', '12 m')}"
+    for text in (several, "The keeper of Old Mill is ill, they say", "Tickets cost 29 euros.", ""):
+        assert describe_attribute(text, "Old Mill") == text
+    assert describe_attribute("The built of Old Mill is 1874.", "") == "The built of Old Mill is 1874."

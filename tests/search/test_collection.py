@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from PIL import Image
 
+from agents.crag_agent import CragAgent
+from agents.profiles.model_set import ModelSet
+from agents.record import read_record
 from agents.search.build_index import IndexOptions, main
 from agents.search.collection import Collection, to_slug
 from agents.search.hits import SearchError
@@ -15,6 +20,7 @@ from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_captions
 from agents.settings.run_config import RunConfig
 from tests.search.conftest import draw
+from tests.support.scripted_parts import Search, ready
 
 
 @pytest.fixture
@@ -157,6 +163,54 @@ def test_indices_are_named_by_folder_and_path(museum: Path, tmp_path: Path) -> N
     one, two = Collection(museum).split, Collection(other).split
     assert one != two and one.startswith("museum-1-") and two.startswith("museum-1-")
     assert to_slug("展示") == "collection"
+
+
+def test_a_source_is_named_by_its_path_below_the_folder(museum: Path) -> None:
+    collection = Collection.open(museum)
+    photo = f"{collection.split}/old/mill.png"
+    assert collection.name_source(photo) == "photos/old/mill.png"
+    assert collection.name_source("Müseum 1/guide.pdf#page=3") == "pages/guide.pdf#page=3"
+    assert collection.name_source(f"https://example.org/mill#{photo}") == "https://example.org/mill"
+    for url in ("https://example.org/Müseum 1/tickets.md", "", "other/tickets.md"):
+        assert collection.name_source(url) == url
+
+
+def test_records_name_sources_by_their_paths(museum: Path, tmp_path: Path) -> None:
+    """Indices and the cache of pictures have other keys."""
+
+    class OwnSearch(Search):
+        def pages(self, query: str) -> Any:
+            return [{**page, "page_url": f"{museum.name}/tickets.md"} for page in super().pages(query)[:1]]
+
+        def pictures(self) -> Any:
+            return [{**picture, "url": f"{Collection(museum).split}/mill.png"} for picture in super().pictures()]
+
+    config = RunConfig.read("direct_rag", "embedded", knowledge=museum)
+    models = ModelSet(config.profile, tmp_path, ready=ready())
+    agent = CragAgent.from_config(config, OwnSearch(), models=models)
+    records: list[Any] = []
+    agent.trace_to(None, listen=records.extend)
+    agent.batch_generate_response(["How tall is this?"], [Image.new("RGB", (64, 48))])
+    found = {each.url for each in read_record(records[0]).evidence}
+    assert found == {"photos/mill.png", "pages/tickets.md"}
+
+
+@pytest.mark.hostile("sources that lead out of a collection")
+def test_files_of_sources_are_found_in_photos_and_pages_alone(museum: Path, tmp_path: Path) -> None:
+    collection = Collection.open(museum)
+    (museum / "pages" / "a#b.md").write_text("A")
+    (tmp_path / "away.md").write_text("A")
+    (museum / "pages" / "away.md").symlink_to(tmp_path / "away.md")
+    (museum / "pages" / ".hidden.md").write_text("A")
+    (museum / "questions.csv").write_text("A")
+    assert collection.find_source("photos/old/mill.png") == (museum / "photos" / "old" / "mill.png", "")
+    assert collection.find_source("pages/tickets.md#page=3") == (museum / "pages" / "tickets.md", "#page=3")
+    assert collection.find_source("pages/a#b.md") == (museum / "pages" / "a#b.md", "")
+    for name in (
+        "", "pages", "questions.csv", "pages/away.md", "pages/.hidden.md", "pages/../questions.csv", "/etc/passwd",
+        "pages/none.md", "pages/\0", "pages/" + "a" * 5000, f"{museum}/pages/tickets.md", "#", "pages/#",
+    ):  # fmt: skip
+        assert collection.find_source(name) is None, name
 
 
 def test_a_collection_has_its_own_sources(museum: Path, capsys: pytest.CaptureFixture[str]) -> None:
