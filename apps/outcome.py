@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.evidence.passages import describe_attribute
 from agents.record import Decision, StageRecord, TurnRecord, Unanswered
 from agents.texts.refusals import refuses
+from agents.texts.text import describe_attribute
 from agents.unanswered import explain_error, why_unanswered
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more

@@ -30,15 +30,6 @@ def write_identity(entity: str) -> str:
     return f"This is {entity}."
 
 
-def describe_attribute(text: str, entity: str) -> str:
-    """Return the sentence of ``write_attribute`` as people write it, ``Key: value``; any other text as it is."""
-    key, between, value = text.partition(f" of {entity} is ")
-    key = key.removeprefix("The ")
-    if not between or key == text or between in value or text != write_attribute(key, entity, value[:-1]):
-        return text
-    return f"{key[:1].upper()}{key[1:]}: {value[:-1]}"
-
-
 Modality = Literal["image", "text", "table"]
 """What evidence is (semantic coherence filtering, section 3.1): what pictures show, pages of text, or attributes, which are its tables."""
 

@@ -200,3 +200,12 @@ def _estimate_tokens(piece: str) -> int:
     if piece.isalpha():
         return ceil(len(piece) / (_LETTERS_A_TOKEN if piece.islower() else _LETTERS_OF_NAMES_A_TOKEN))
     return ceil(len(piece) / _DIGITS_A_TOKEN)
+
+
+def describe_attribute(text: str, entity: str) -> str:
+    """Return a sentence like ``The built of Old Mill is 1874.`` as people write it, ``Built: 1874``; any other text as it is."""
+    beginning, between, value = text.partition(f" of {entity} is ")
+    key = beginning.removeprefix("The ")
+    if not between or key == beginning or between in value or not value.endswith("."):
+        return text
+    return f"{key[:1].upper()}{key[1:]}: {value[:-1]}"

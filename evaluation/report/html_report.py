@@ -15,10 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
 from agents.base.files import write_whole
-from agents.evidence.passages import describe_attribute
 from agents.record import StageRecord, TurnRecord
-from agents.search.collection import Collection
-from agents.search.pages.fetching import is_http
+from agents.texts.text import describe_attribute
 from agents.unanswered import Loss, explain_error, name_cause
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
@@ -56,6 +54,8 @@ _CONFLICT_LABELS = {
 """The two kinds of inconsistency of CoRe-MMRAG (section 3.1), as their stages note them."""
 
 Photo = Callable[[], Image.Image | None]
+FindSource = Callable[[str], tuple[Path, str] | None]
+"""Returns the file of a source of a collection and the place in it, such as ``#page=3``; None for another one."""
 
 
 @dataclass(frozen=True)
@@ -282,11 +282,11 @@ def make_photo_loaders(sessions: Sequence[Session], images: ImageSource) -> dict
 
 
 def write_report(
-    path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any], knowledge: Path | None = None
+    path: Path, parts: Sequence[ReportPart], about: Mapping[str, Any], find_source: FindSource | None = None
 ) -> Path:
     """Write the report, with the run's card under the title and the rest of ``about``; return ``path``.
 
-    Evidence links to the files of the collection ``knowledge``.
+    Evidence links to the files of a collection that ``find_source`` finds.
     """
     abouts = [{"dataset": part.name, **(part.about or about)} for part in parts]
     return write_html(
@@ -307,7 +307,7 @@ def write_report(
         chosen=_VERDICT_CHOICES,
         words={"miss": "missing", "unjudged": "not judged"},
         no_photo="no photo",
-        link=_link_files(path.parent, knowledge),
+        link=_link_files(path.parent, find_source),
         total=sum(len(part.turns) for part in parts),
         metrics=list_run_metrics(),
     )
@@ -321,17 +321,16 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
 
 def _link_web(url: str) -> str | None:
     """Return the address that a source links to; None for a source that is none of the web."""
-    return url if is_http(url) else None
+    return url if url.startswith(("http://", "https://")) else None
 
 
-def _link_files(beside: Path, knowledge: Path | None) -> Callable[[str], str | None]:
+def _link_files(beside: Path, find_source: FindSource | None) -> Callable[[str], str | None]:
     """Return a function that links a source to the web or to its file in a collection, by a path relative to the folder ``beside``."""
-    if knowledge is None:
+    if find_source is None:
         return _link_web
-    collection = Collection(knowledge)
 
     def link(url: str) -> str | None:
-        if is_http(url) or (found := collection.find_source(url)) is None:
+        if (found := find_source(url)) is None:
             return _link_web(url)
         path = Path(os.path.relpath(found[0].resolve(), beside.resolve())).as_posix()
         return f"{quote(path, errors='surrogateescape')}{quote(found[1], safe='#=')}"

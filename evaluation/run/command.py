@@ -186,11 +186,12 @@ def _report(
 ) -> None:
     from evaluation.files.manifest import WITHOUT_PICTURE
     from evaluation.report.html_report import REPORT, write_report
+    from evaluation.run.launching import choose_file_finder
 
     if parts and not options.no_report:
         # Each part of the report shows its own count of missing pictures.
         details = {name: value for name, value in about.items() if name != WITHOUT_PICTURE}
-        path = write_report(options.output_dir / REPORT, parts, details, options.knowledge)
+        path = write_report(options.output_dir / REPORT, parts, details, choose_file_finder(options.knowledge))
         console.print(f"report: {path}", markup=False, soft_wrap=True)
 
 

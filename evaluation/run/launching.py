@@ -18,6 +18,7 @@ from agents.base.named import ImportPath, canonical, import_object, look_up
 from agents.base_agent import BaseAgent
 from agents.crag_agent import CragAgent
 from agents.profiles.profile import MODELS, PRESETS, SettingsError
+from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig, preset_names
 from agents.stage import stage_groups
 from agents.time_limits.deadline import CallCancelledError
@@ -85,6 +86,11 @@ class LaunchedAgent:
     evidence: ProvidedEvidence | None = None
     keep_up: Callable[[Callable[[], CallResult]], CallResult] = lambda ask: ask()
     close: Callable[[], None] = lambda: None
+
+
+def choose_file_finder(knowledge: Path | None) -> Callable[[str], tuple[Path, str] | None] | None:
+    """Return the function that finds the files of a collection's sources; None without a collection."""
+    return None if knowledge is None else Collection(knowledge).find_source
 
 
 def look_up_agent_class(reference: str) -> type[BaseAgent]:

@@ -27,6 +27,7 @@ from agents.record import (
     TurnRecord,
     read_record,
 )
+from agents.search.collection import Collection
 from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, TurnView, write_report
 from evaluation.report.record_texts import collect_notes, format_value
@@ -170,7 +171,9 @@ def test_evidence_links_to_files_of_the_collection_by_relative_paths(tmp_path: P
     urls = ("pages/guide.pdf#page=3", "questions.csv", "javascript:alert(1)", "https://example.org/a")
     evidence = tuple(EvidenceFound("The built of Old Mill is 1874.", "kg", "Old Mill", url) for url in urls)
     part = ReportPart("demo", [turn], {}, _by_key(_record(turn, StageRecord("x", evidence=evidence))))
-    page = write_report(tmp_path / "results" / "1" / "report.html", [part], {}, museum).read_text()
+    page = write_report(
+        tmp_path / "results" / "1" / "report.html", [part], {}, Collection(museum).find_source
+    ).read_text()
     links = re.findall(r'<a href="([^"]*)"', page)
     assert links == ["../../my%20museum/pages/guide.pdf#page=3", "https://example.org/a"]
     assert "Built: 1874" in page and "The built of" not in page
