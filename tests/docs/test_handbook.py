@@ -21,7 +21,7 @@ MAX_WORDS = {
     ROOT / "examples" / "README.md": 1_200,
     ROOT / "mini_crag_mm" / "README.md": 1_700,
 }
-MAX_HANDBOOK_WORDS = 16_400
+MAX_HANDBOOK_WORDS = 16_000
 MAX_SENTENCE_WORDS = 25
 
 _WORD = re.compile(r"\S*\w\S*")
