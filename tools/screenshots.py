@@ -40,7 +40,7 @@ from evaluation.records import EvaluationError, Key
 from tools.picture_words import PICTURES, build_chunks, list_phrases, select_visible
 
 MAX_BYTES = 200_000  # of a picture
-WIDE, PHONE = (1280, 920), (390, 844)
+WIDE, PHONE, TALL = (1280, 920), (390, 844), (1280, 1780)
 """Width and height of a picture."""
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _QUIET = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking", "--disable-sync")
@@ -215,10 +215,8 @@ def _open_start(browser: Browser, url: str, size: tuple[int, int]) -> Page:
 
 
 def shot_of_report(browser: Browser, report: Path) -> Shot:
-    """Open the first right answer of the report, and return a picture of it."""
-    page = _open_page(browser, report.resolve().as_uri(), WIDE)
-    page.locator("article.turn.correct").first.evaluate("turn => turn.scrollIntoView({block: 'center'})")
-    return _shoot(page)
+    """Return a picture of the report from its title to its first turns."""
+    return _shoot(_open_page(browser, report.resolve().as_uri(), TALL))
 
 
 def _shoot(page: Page) -> Shot:
@@ -228,6 +226,7 @@ def _shoot(page: Page) -> Shot:
 def _open_page(browser: Browser, url: str, size: tuple[int, int]) -> Page:
     width, height = size
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme="light")
+    page.set_default_timeout(1000 * _SECONDS)
     page.goto(url)
     return page
 
