@@ -101,9 +101,14 @@ def _find_fault(profile: Profile, roles: Collection[str]) -> str | None:
                     continue
                 report = probe(model, sees=sees, thorough=False)
             except ModelError as error:
-                return one_line(error)
+                return one_line(error) + _name_role(role)
             if report.fault is not None:
-                return f"{one_line(report.fault)} (--no-probe asks nothing)"
+                return f"{one_line(report.fault)} (--no-probe asks nothing){_name_role(role)}"
             _log.log(logging.WARNING if report.lacks else logging.INFO, "%s", report.summary)
             seen.add(id(model))
     return None
+
+
+def _name_role(role: str) -> str:
+    """Say whose model failed, if it is not the chat model: its name may be that of a base profile, which nobody typed."""
+    return "" if role == CHAT else f"; this preset asks it as {role}: [models.{role}] of the profile names another"

@@ -219,6 +219,8 @@ def load_settings(
             )
             raise SettingsError(f"preset {preset!r}{bases} is malformed: {error}") from error
         raise  # it is an override
+    if BLIND in overlays:
+        _warn_of_sighted_stages(layers, overlays)
     listed = {name for layer in layers for overlay in layer.profiles.values() for name in _find_stages(overlay)}
     for number, layer in enumerate(layers, start=1):
         layer.check([each.table for each in layers[:number]], settings, listed)
@@ -278,6 +280,32 @@ class _Layer:
             for name in sorted({*overlay} - keys - {*listed} - {*whole.stage_classes}):
                 reason = _no_setting(name, whole.stage_classes, self.name)
                 raise SettingsError(f"{fault}{name}] changes nothing: {reason}")
+
+
+def _warn_of_sighted_stages(layers: Sequence[_Layer], overlays: Sequence[str]) -> None:
+    """Warn if an extension's list of stages replaces the one that its base has for models that do not see.
+
+    Args:
+        layers: The preset's files, that of its first base first.
+        overlays: Names of the tables of ``[profiles]`` that hold; the model does not see.
+    """
+    last = max((number for number, layer in enumerate(layers) if "stages" in layer.table), default=0)
+    bases = [layer.name for layer in layers[:last] if "stages" in layer.profiles.get(BLIND, {})]
+    listed = any("stages" in layer.profiles.get(name, {}) for layer in layers[last:] for name in overlays)
+    if bases and not listed:
+        _warn_of_replaced_list(layers[last].name, bases[-1])
+
+
+@cache
+def _warn_of_replaced_list(preset: str, base: str) -> None:
+    log.warning(
+        "the stages of preset %r replace those that %r has for a chat model that does not see, and this one does not see; list its "
+        "stages under [profiles.%s] of %r, or take a profile whose model sees",
+        preset,
+        base,
+        BLIND,
+        preset,
+    )
 
 
 def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapping[str, Any]]:

@@ -48,8 +48,8 @@ def plot_results(place: Path, results: Sequence[Result]) -> list[Path]:
             for result in results:
                 if result.task == task:
                     _plot_dot(panel, labels.index(result.variant.label), result.figures, metric)
+            panel.axvline(0, color="grey", linewidth=0.8)  # each axis has 0: a small difference looks small
             if metric is None:
-                panel.axvline(0, color="grey", linewidth=0.8)
                 panel.set_title(task)
             panel.set_xlabel("truthfulness (%), 95% interval" if metric is None else metric.full_heading)
             panel.set_yticks(range(len(labels)), [failing.get(label, label) for label in labels])

@@ -12,6 +12,8 @@ from pytest_httpserver import HTTPServer
 from rich.console import Console
 
 from agents.models.chat.openai_chat import OpenAIChat
+from agents.profiles.profile import Profile
+from agents.profiles.reach import unreachable
 from evaluation.run import command
 from tests.evaluation.worlds import picture, row, write_dataset
 from tests.support.chat_server import refused, serve_chat
@@ -73,7 +75,18 @@ def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
         status, output = run(*more)
         (error,) = [line for line in output.splitlines() if line.startswith("error: ")]
         assert status == 2 and cure in error
+        assert "[models." not in error, "the chat model is named by the command"
         assert answers(tmp_path) == [] and "truthfulness" not in output.lower()
+
+
+def test_a_key_that_another_role_lacks_is_reported_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    server = {"kind": "openai", "model": "small-1"}
+    profile = Profile(name="mine", models={"chat": {"kind": "mine:Vlm"}, "small_chat": server})
+    message = unreachable(profile, ("small_chat", "chat"), (), (), servers=True) or ""
+    assert message.startswith("small-1 needs a key")
+    assert message.endswith("this preset asks it as small_chat: [models.small_chat] of the profile names another")
 
 
 def test_a_run_whose_server_dies_stops_and_resume_goes_on(run: Run, tmp_path: Path, httpserver: HTTPServer) -> None:

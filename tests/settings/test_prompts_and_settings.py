@@ -294,6 +294,24 @@ def test_a_collection_asked_by_a_blind_model_has_a_table_of_its_own(tmp_path: Pa
     assert read_own(tmp_path, collection=True).answer.k == 7, "a profile has the last word"
 
 
+def test_an_extension_whose_stages_replace_those_for_blind_models_says_so(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    blind = '[profiles.blind]\nstages = ["answer", "finalise"]\n'
+    write(tmp_path, "sighted.toml", BASE + blind)
+    longer = 'extends = "sighted"\nstages = ["image_search", "answer", "verify", "finalise"]\n'
+    write(tmp_path, "both.toml", longer + blind)
+    write(tmp_path, "tuned.toml", 'extends = "sighted"\n[answer]\nk = 7\n')
+    write(tmp_path, "longer.toml", longer)
+    for name in ("sighted", "both", "tuned"):
+        assert read_own(tmp_path, name).stages == ("answer", "finalise")
+    load_settings("longer", "other", tmp_path, tmp_path)  # a profile whose model sees
+    assert not caplog.records
+    assert "verify" in read_own(tmp_path, "longer").stages
+    [warning] = caplog.records
+    assert "list its stages under [profiles.blind] of 'longer'" in warning.getMessage()
+
+
 def test_a_preset_takes_from_its_base_what_it_does_not_name_and_comes_after_it(tmp_path: Path) -> None:
     write(tmp_path, "base.toml", BASE)
     assert read_own(tmp_path, "base").image_search.k == 4
