@@ -63,6 +63,7 @@ def test_a_decision_names_the_signals_that_pulled_its_way() -> None:
     assert withheld.pulled == "no entity -0.9, evidence score -0.4, cross check own -0.2"
     assert str(withheld) == f"abstained: 44% sure, 50% needed ({withheld.pulled})"
     assert Decision("1874", True, pulls=pulls).pulled == "p yes +0.6"
+    assert Decision("1874", False, "97% sure, 99% needed", pulls={"p_yes": 0.6, "no_evidence": -0.01}).pulled == ""
     assert Decision("1874", False, "it is no time", ruled_out="it is no time", pulls=pulls).pulled == ""
 
 
