@@ -323,7 +323,7 @@ class RunConfig:
     def read_indexed(self) -> list[tuple[str, str]] | None:
         """Return all that was indexed of the collection, as names and texts; None if its indices are not in the cache.
 
-        A chunk has the address of its page, an attribute the name of its thing and its own.
+        A chunk has its page, as ``Collection.name_source`` names it, an attribute the name of its thing and its own.
         """
         if self.collection is None or not (revisions := self._find_revisions(self.collection.split)):
             return None
@@ -334,7 +334,9 @@ class RunConfig:
             template = search.image_index if kind == "image" else search.web_index
             for row in read_rows(self.cache / "hub", template.format(split=tag)):
                 if kind == "web":
-                    sources.append((row["page_url"], f"{row['page_name']} {row['page_snippet']}"))
+                    sources.append(
+                        (self.collection.name_source(row["page_url"]), f"{row['page_name']} {row['page_snippet']}")
+                    )
                     continue
                 for entity, attributes in parse_json(row["info"]).items():
                     sources.append((entity, entity))

@@ -89,16 +89,16 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
 def test_each_cause_that_was_made_is_told(lost: dict[str, Any]) -> None:
     used, withheld, unindexed, unshown, unfound, wrong, error = (lost[question] for question in QUESTIONS)
-    assert used["why"] == "not used" and used["mend"] == "clearer words in house/tickets.md, or another model"
-    assert used["detail"] == "house/tickets.md says it: place 1 of the 1 shown; the model declined"
+    assert used["why"] == "not used" and used["mend"] == "clearer words in pages/tickets.md, or another model"
+    assert used["detail"] == "pages/tickets.md says it: place 1 of the 1 shown; the model declined"
     assert withheld["why"] == "withheld" and withheld["mend"].startswith("crag calibrate")
     assert unindexed["why"] == "not indexed" and unindexed["mend"].startswith("a page, or a column")
     assert (
-        unshown["why"] == "not shown" and "house/lift.md says it: rank 2 of rerank; answer took 1" in unshown["detail"]
+        unshown["why"] == "not shown" and "pages/lift.md says it: rank 2 of rerank; answer took 1" in unshown["detail"]
     )
     assert unshown["mend"].startswith("--set answer.k=2")
-    assert unfound["why"] == "not found" and unfound["detail"] == "house/keeper.md says it, and was not found"
-    assert unfound["mend"] == "words of the question in house/keeper.md"
+    assert unfound["why"] == "not found" and unfound["detail"] == "pages/keeper.md says it, and was not found"
+    assert unfound["mend"] == "words of the question in pages/keeper.md"
     assert wrong["why"] == "wrong" and wrong["detail"].endswith("it must not be answered")
     assert error["why"] == "error" and "out of memory" in error["detail"]
     assert [each for each in lost.values() if "calibrate" in each["mend"]] == [withheld, wrong]
@@ -112,7 +112,7 @@ def test_an_index_is_read_back(tmp_path: Path) -> None:
     assert config.read_indexed() is None
     assert build_index([str(house), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
     indexed = config.read_indexed()
-    assert indexed is not None and ("house/tickets.md", True) in [
+    assert indexed is not None and ("pages/tickets.md", True) in [
         (name, holds_answer(text, ["29 euros"])) for name, text in indexed
     ]
 

@@ -114,7 +114,7 @@ def generate_answers(agent: CragAgent, folder: Path) -> list[AnsweredTurn]:
 def test_page_and_server_show_it(presets: Path) -> None:
     [outcome] = Answerer(make_agent(presets)).answer([Question("question 0 of 2?", PHOTO)])
     details = render_details(outcome, PHOTO)
-    for phrase in ("outside.sharpness", "in focus", "brightest part", "Words on the sign.", "data:image/jpeg"):
+    for phrase in ("outside.sharpness", "in focus", "1 crop", "Words on the sign.", "data:image/jpeg"):
         assert phrase in details
     reply = build_reply("id", 0, "model", outcome)["crag"]
     assert reply["checks"]["outside.sharpness"] == 1.0 and reply["checks"]["in focus"] is True

@@ -127,7 +127,8 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
         **{"document": chunk, "chunk": chunk, "entries": [entry], "entry": entry, "domain": {"hint": "", "examples": []}},
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
         "answers": [hostile] if path.stem == "cross_check" else [("image", Candidate(hostile, None))],
-        **{"recognised": [(hostile, 0.9)], "by_eye": [hostile], "parts": [hostile], "pictured": hostile, "last": True, "own": True},
+        **{"recognised": [(hostile, 0.9)], "alike": [(hostile, 0.8)], "by_eye": [hostile], "parts": [hostile], "pictured": hostile},
+        **{"last": True, "own": True},
     }  # fmt: skip
     if path.stem == "paraphrase":
         values["answer"] = hostile

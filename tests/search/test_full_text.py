@@ -237,10 +237,9 @@ def test_a_page_that_waits_for_its_scripts_is_read() -> None:
     ("question", "domain", "expected"),
     [
         ("When was this founded?", "food", Tools(image=True, text=True)),
-        ("Who owns the brand of this packet of crisps?", "food", Tools(image=False, text=True)),
+        ("Which company is behind the logo on this?", "food", Tools(image=False, text=True)),
         ("Who wrote this?", "book", Tools(image=False, text=True)),
         ("What does the sign say?", None, Tools(image=False, text=False)),
-        ("How much is that altogether?", None, Tools(image=False, text=False)),
     ],
 )
 def test_the_rules_of_the_tool_prompt(question: str, domain: str | None, expected: Tools) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from agents.profiles.profile import PRESETS, PROFILES, ROOT, SettingsError, load_profile, names
-from agents.settings.presets import BLIND, VARIABLES, load_settings, settings_from
+from agents.settings.presets import BLIND, BLIND_COLLECTION, VARIABLES, load_settings, settings_from
 from agents.settings.run_config import RunConfig
 
 BASE = {"stages": ("understand", "route", "queries", "rerank", "answer", "finalise"), "finalise": {"max_idk": 0.5}}
@@ -235,7 +235,7 @@ def test_every_overlay_of_a_preset_is_well_formed(preset: str) -> None:
     """Also those that no profile has now; each names a profile that there is."""
     table: dict[str, Any] = tomllib.loads((PRESETS / f"{preset}.toml").read_text(encoding="utf-8"))
     profiles, models = table.pop("profiles", {}), table.pop("models", {})
-    assert set(profiles) <= {*names(PROFILES), BLIND}
+    assert set(profiles) <= {*names(PROFILES), BLIND, BLIND_COLLECTION}
     blind = profiles.get(BLIND, {})
     for overlay in (*profiles.values(), *models.values()):
         stages = {
