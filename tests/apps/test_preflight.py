@@ -316,7 +316,7 @@ def test_an_agent_that_keeps_the_time_by_leaving_stages_out_is_no_ok() -> None:
 
 
 def test_a_stage_that_got_no_time_is_told() -> None:
-    limits = Limits(seconds_per_turn=0.001, margin_seconds=0.0)
+    limits = Limits(seconds_per_turn=1e-6, margin_seconds=0.0)
     settings = Settings(stages=("queries", "web_search", "evidence", "answer", "finalise"), limits=limits)
     models = ModelSet(Profile(name="p", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "330 m")})
     agents = (CragAgent(each, settings=settings, models=models) for each in (ScriptedPipeline({}, {}), None))

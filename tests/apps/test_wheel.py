@@ -90,7 +90,8 @@ def test_it_has_every_file_of_the_packages_and_of_the_folders_beside_them(wheel:
     assert {f"{places[folder]}/{rest}" for folder, _, rest in split} <= {*contents}
     for suffix in (".toml", ".j2", ".json", ".yaml", ".npy", "py.typed"):
         assert any(name.endswith(suffix) for name in contents), suffix
-    assert {name.partition("/")[0] for name in contents if ".dist-info/" not in name} == {*WHEEL["packages"]}
+    tops = {name.partition("/")[0] for name in contents if ".dist-info/" not in name}
+    assert tops == {*WHEEL["packages"], *(place.partition("/")[0] for place in FOLDERS.values())}
 
 
 def test_what_is_installed_is_what_runs(installation: Path, tmp_path: Path) -> None:
