@@ -120,12 +120,17 @@ class ReportPart:
         """Return what the given answer of a turn comes from, in words; None for a miss, or without a record."""
         return _name_origin(judged, self.matched.get(judged.turn.key))
 
-    def find_loss(self, judged: JudgedTurn) -> str:
-        """Return why a turn was lost, by the evidence where the accepted answers are known; "" for one that was not."""
-        answers = self.accept.get(judged.turn.interaction_id, ())
-        answerable = judged.facts.answerable is not False and not is_miss(judged.turn.ground_truth)
-        found = explain_loss(judged, self.matched.get(judged.turn.key), answers, answerable=answerable)
-        return "" if found is None else found.loss.value
+    @cached_property
+    def losses(self) -> dict[Key, Loss]:
+        """Why each lost turn was lost, by the evidence where the accepted answers are known."""
+        losses = {}
+        for judged in self.turns:
+            answers = self.accept.get(judged.turn.interaction_id, ())
+            answerable = judged.facts.answerable is not False and not is_miss(judged.turn.ground_truth)
+            found = explain_loss(judged, self.matched.get(judged.turn.key), answers, answerable=answerable)
+            if found is not None:
+                losses[judged.turn.key] = found.loss
+        return losses
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -396,8 +401,8 @@ def _list_filters(parts: Sequence[ReportPart]) -> dict[str, list[str]]:
     turns = [judged for part in parts for judged in part.turns]
     values = {name: sorted({value for turn in turns if (value := getter(turn))}) for name, getter in _FILTERS.items()}
     values["origin"] = sorted({origin for part in parts for turn in part.turns if (origin := part.find_origin(turn))})
-    losses = {part.find_loss(turn) for part in parts for turn in part.turns}
-    values["lost"] = [loss.value for loss in Loss if loss.value in losses]
+    losses = {loss for part in parts for loss in part.losses.values()}
+    values["lost"] = [loss.value for loss in Loss if loss in losses]
     filters = {name: choices for name, choices in values.items() if len(choices) > 1 or name == "verdict"} | {
         "verdict": [*_VERDICT_CHOICES]
     }
@@ -420,7 +425,7 @@ def _view_session(part: ReportPart, dialog: Sequence[JudgedTurn]) -> SessionView
         cost, trace = part.costs.get(judged.turn.key), part.matched.get(judged.turn.key)
         seconds, error, note = (getattr(cost, name, None) for name in ("seconds", "error", "image_note"))
         failed = error or _explain_error(judged, trace)
-        turns.append(TurnView(judged, seconds, failed, note, trace, part.find_loss(judged)))
+        turns.append(TurnView(judged, seconds, failed, note, trace, part.losses.get(judged.turn.key, "")))
     load = part.photos.get(session_id, lambda: None)
     return show_session(session_id, load(), turns, is_ego=dialog[0].turn.is_ego)
 
