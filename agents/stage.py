@@ -1,7 +1,6 @@
 """What a stage is, what it is given, and how one is found by its name."""
 
 import itertools
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Limits, SettingsError, Table
 from agents.record import SignalKind
 from agents.search.gateway import SearchGateway
+from agents.texts.text import has_words
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.turn import Evidence, LabelledPicture, Turn
 
@@ -122,7 +122,7 @@ class Context:
             )
             part.views, part.image_hits = turn.views, turn.image_hits
             found = {entity.name: entity for hit in turn.hits for entity in hit.entities}
-            named = (it for name, it in found.items() if _names(question, remove_qualifier(name)))
+            named = (it for name, it in found.items() if has_words(question, remove_qualifier(name)))
             part.entities = tuple(itertools.islice(named, _MAX_NAMED))
             parts.append(part)
         self.gather(parts)
@@ -195,11 +195,6 @@ def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
         for thing, region in boxes
         if region is not None and region.box.area < area
     )
-
-
-def _names(question: str, name: str) -> bool:
-    """Return whether a question has a name in it, as whole words."""
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", question, re.IGNORECASE) is not None
 
 
 class Lease:

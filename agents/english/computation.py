@@ -17,6 +17,7 @@ import pint
 from agents.english.dates import NO_UNIT, Day, Span, is_date, move, parse_day
 from agents.english.number_forms import replace_number_words
 from agents.english.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
+from agents.texts.text import has_words
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
@@ -254,7 +255,7 @@ def _meets_words(condition: Condition, fact: str) -> bool:
         if match is None:
             raise ComputationError(f"neither yes nor no: {fact!r}")
         return match.group(1).casefold() == limit
-    return re.search(rf"(?<!\w){re.escape(limit)}(?!\w)", fact.casefold()) is not None
+    return has_words(fact.casefold(), limit)
 
 
 def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:

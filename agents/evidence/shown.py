@@ -20,6 +20,7 @@ from dataclasses import replace
 
 from agents.evidence.passages import PICTURE_KEY, format_passage
 from agents.texts.injection import without_special_tokens
+from agents.texts.text import format_attribute
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -72,7 +73,7 @@ def _join(attributes: Sequence[Evidence]) -> Evidence:
     text = ""
     for chunk in sorted(attributes, key=lambda chunk: chunk.key != PICTURE_KEY):
         key, value = chunk.key or "", chunk.value or ""
-        added = value if key == PICTURE_KEY else f"{key[:1].upper()}{key[1:]}: {value.rstrip('.')}."
+        added = value if key == PICTURE_KEY else f"{format_attribute(key, value.rstrip('.'))}."
         if text and len(text) + 1 + len(added) > PASSAGE_CHARACTERS:
             break
         text = f"{text} {added}".lstrip()

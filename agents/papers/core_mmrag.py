@@ -11,7 +11,7 @@ The paper from top to bottom. Presets: ``core_mmrag`` (one prompt in four steps)
 4.3 baselines 1-Stage and Oracle: ``EntriesAnswer``; 2-Stage: steps 2 and 3
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -223,9 +223,16 @@ class EntryAnswer(Stage):
             others = [("Reference", picture)] if picture is not None else []
             return {**turn.values, **context.show(turn.image, others), "entry": turn.chosen}
 
-        for turn, answer in context.ask_each(ANSWER_FROM_ENTRY, [turn for turn in turns if turn.chosen], values):
-            turn.candidate = answer.value
-            turn.record(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
+        _answer(ANSWER_FROM_ENTRY, [turn for turn in turns if turn.chosen], values, context)
+
+
+def _answer(
+    ask: Ask[Candidate | None], turns: Sequence[Turn], values: Callable[[Turn], dict[str, Any]], context: Context
+) -> None:
+    """Ask for an answer from entries about each turn, in one batched call, and fill ``candidate``."""
+    for turn, answer in context.ask_each(ask, turns, values):
+        turn.candidate = answer.value
+        turn.record(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
 
 
 RECONCILE = Ask("reconcile", BRIEF_ANSWER)
@@ -343,6 +350,4 @@ class EntriesAnswer(Stage):
         def values(turn: Turn) -> dict[str, Any]:
             return {**turn.values, **context.show(turn.image, label_pictures(turn.entries)), "letters": LETTERS}
 
-        for turn, answer in context.ask_each(ANSWER_FROM_ALL, [turn for turn in turns if turn.entries], values):
-            turn.candidate = answer.value
-            turn.record(answers={FROM_EVIDENCE: turn.candidate.text if turn.candidate else None})
+        _answer(ANSWER_FROM_ALL, [turn for turn in turns if turn.entries], values, context)

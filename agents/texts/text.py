@@ -202,10 +202,20 @@ def _estimate_tokens(piece: str) -> int:
     return ceil(len(piece) / _DIGITS_A_TOKEN)
 
 
+def has_words(text: str, words: str) -> bool:
+    """Return whether words stand in a text as whole words, in any case."""
+    return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None
+
+
+def format_attribute(key: str, value: str) -> str:
+    """Format an attribute as people write it: ``Built: 1874``."""
+    return f"{key[:1].upper()}{key[1:]}: {value}"
+
+
 def describe_attribute(text: str, entity: str) -> str:
     """Return a sentence like ``The built of Old Mill is 1874.`` as people write it, ``Built: 1874``; any other text as it is."""
     beginning, between, value = text.partition(f" of {entity} is ")
     key = beginning.removeprefix("The ")
     if not between or key == beginning or between in value or not value.endswith("."):
         return text
-    return f"{key[:1].upper()}{key[1:]}: {value[:-1]}"
+    return format_attribute(key, value[:-1])
