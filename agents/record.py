@@ -195,7 +195,7 @@ class Decision:
 
     @property
     def pulled(self) -> str:
-        """The signals that pulled hardest the way it was decided, such as ``no entity -0.9, evidence score -0.4``; empty without a gate."""
+        """Signals that pulled hardest the way it was decided, such as ``no entity -0.9, evidence score -0.4``; empty without a gate."""
         pulls = [(name, pull) for name, pull in self.pulls.items() if (pull > 0) == self.given and round(pull, 1)]
         shown = (f"{name.replace('_', ' ').replace('.', ' ')} {pull:+.1f}" for name, pull in pulls[:_MAX_PULLS])
         return "" if self.ruled_out is not None else ", ".join(shown)

@@ -80,7 +80,7 @@ class QuestionKind:
 
     @property
     def self_contained(self) -> bool:
-        """Whether the picture alone can answer (table 1 of QA-Dragon: arithmetic, OCR)."""
+        """True if the picture alone can answer (table 1 of QA-Dragon: arithmetic, OCR)."""
         return (self.text or self.calculation or self.visible) and not (self.now or self.open_world)
 
 

@@ -87,17 +87,17 @@ class Finalise(Stage):
         """Fill ``answer``."""
         for turn in turns:
             candidate = turn.candidate
+            weighed = candidate if candidate is not None and not refuses(candidate.text) else None
             signals = read_signals(turn, context.search.uses_provided(turn.provided))
             turn.record(signals=convert_to_signals(signals))
             values = {name: signal.value for name, signal in turn.signals.items()} | signals  # not rounded
-            is_echo = candidate is not None and _is_echo(turn, candidate, context)
+            is_echo = weighed is not None and _is_echo(turn, weighed.text, context)
             reason, is_doubt = (ECHO, False) if is_echo else self._explain_withholding(turn, values, context)
             text = self._cut_answer(turn, candidate, context) if candidate is not None and not is_echo else ""
             if reason is None and not text:
                 reason = _explain_nothing(turn)
             if reason is None:
                 turn.answer = text
-            weighed = candidate if candidate is not None and not refuses(candidate.text) else None
             probability = self.gate.probability(values) if weighed is not None else None
             decision = Decision(
                 candidate=text or None,
@@ -153,13 +153,11 @@ class Finalise(Stage):
         return cut_to_tokens(one_line(candidate.text), tokens)
 
 
-def _is_echo(turn: Turn, candidate: Candidate, context: Context) -> bool:
+def _is_echo(turn: Turn, answer: str, context: Context) -> bool:
     """Return whether an answer repeats what its turn's prompts say by themselves, whatever was filled in."""
     names = {exchange.prompt for record in turn.records for exchange in record.exchanges}
     prompts = [context.prompts[name] for name in sorted(names) if name in context.prompts]
-    return not refuses(candidate.text) and repeats_prompt(
-        candidate.text, (text for prompt in prompts for text in prompt.wording)
-    )
+    return repeats_prompt(answer, (text for prompt in prompts for text in prompt.wording))
 
 
 def _explain_nothing(turn: Turn) -> str:
