@@ -35,11 +35,12 @@ from evaluation.files.run_dataset import load_run_dataset
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
-from evaluation.run.launching import MODELS, PRESETS, make_local_judge, read_settings
+from evaluation.run.launching import MODELS, PRESETS, gate_models, make_local_judge, read_settings
 from evaluation.studies.decisions import (
     FITTED_SPLIT,
     BoolArray,
     Decision,
+    FloatArray,
     Turns,
     count_left_out,
     read_decisions,
@@ -47,18 +48,28 @@ from evaluation.studies.decisions import (
 )
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
-    Truthfulness,
     apply_gate,
     auroc,
     fit_algorithm1_confidences,
     fit_own_knowledge,
     fit_white_box_line,
-    measure_truthfulness,
     predict_probability,
     select_usable,
     signal_auroc,
 )
-from evaluation.studies.gate_study import FitData, show_study, study_gate, write_study
+from evaluation.studies.gate_study import (
+    CROSS_VALIDATED,
+    EVERYTHING,
+    SAME_TURNS,
+    FitData,
+    RunOrigin,
+    measure_policies,
+    measure_runs,
+    show_runs,
+    show_study,
+    study_gate,
+    write_study,
+)
 
 _HOW = """for questions of your own, in a collection: crag calibrate COLLECTION (crag calibrate COLLECTION --help)
 
@@ -107,7 +118,8 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
     """Fit the gate by which a preset abstains, show its worth, and write it into the preset, for the models of the run."""
 
     runs: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
-        (), description=f"judged runs of {FITTED_SPLIT} to fit on; the first gets summary and plot"
+        (),
+        description=f"judged runs of {FITTED_SPLIT} to fit on, of profiles with the same weights; the first gets summary and plot",
     )
     measure: Annotated[tuple[Path, ...], Flag(metavar="DIR")] = Field(
         (), description="in place of --runs: judged runs of any split to measure a fitted gate on"
@@ -123,7 +135,7 @@ class CalibrateOptions(HeldBackOptions, JsonOptions):
     gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,
         description="where the fitted gate is written, and the preset left as it is; with --measure: the gate that is measured "
-        "(default: presets/gates/NAME_PROFILE.json)",
+        "(default: the one that the preset has for the models of the runs)",
     )
     leave_out: Annotated[tuple[Path, ...], Flag(metavar="FILE")] = Field(
         (),
@@ -169,15 +181,17 @@ def _fit_gate(options: CalibrateOptions, console: Console) -> None:
     fitted, honest = study.fitted, study.honest
     about = {"preset": options.preset, **material.about, "commit": current_commit(), "strength": fitted.strength}
     gate = study.make_gate(about)
-    rows = study.tabulate(turns, gate, _measure_preset(turns, options.preset, material))
+    policies = study.score_policies(turns, gate, _score_preset(turns, options.preset, material))
+    rows, by_run = measure_policies(turns, policies), measure_runs(material, policies)
     areas = {name: signal_auroc(turns, name) for name in study.names}
-    areas["gate, cross-validated"] = (honest.auroc, len(turns.right))
+    areas[CROSS_VALIDATED] = (honest.auroc, len(turns.right))
     show_study(console, material, rows, areas)
+    show_runs(console, by_run, (EVERYTHING, SAME_TURNS, CROSS_VALIDATED))
     weights = zip(gate.features, gate.coefficients[0], strict=True)
     for name, weight in sorted(weights, key=lambda item: -abs(item[1])):
         console.print(f"{name}: {weight:+.3f} a standard deviation", highlight=False)
     fits = {"threshold": study.threshold, "fitted_threshold": fitted.threshold, "fitted_of_each": fitted.thresholds}
-    summary = {**fits, "gate": gate.model_dump()}
+    summary = {**fits, "by_run": by_run, "gate": gate.model_dump()}
     write_study(
         options.runs[0] / "calibration",
         material,
@@ -210,27 +224,23 @@ def _measure(options: CalibrateOptions, console: Console) -> None:
     """Measure a fitted gate on a run; nothing is fitted."""
     material = _read_material(options.measure, options, fitting=False)
     turns = material.turns
-    gate = Gate.load(options.gate or _gate_file(options, material))
+    gate = Gate.load(options.gate or _find_gate(options, material))
     if missing := [name for name in gate.features if name not in turns.signals]:
         console.print(f"these runs hold no {', '.join(missing)}: each counts as its mean", markup=False, soft_wrap=True)
     probability, own = predict_probability(turns, gate.probability), gate.threshold_egocentric
     thresholds = f"{gate.threshold:.3f}" + (f", {own:.3f} for egocentric photos" if own is not None else "")
-    rows = {
-        "every candidate is given": measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
-        _mark_fitted(f"gate, threshold {BREAK_EVEN}", gate, material): measure_truthfulness(
-            turns, turns.score(probability >= BREAK_EVEN)
-        ),
-        _mark_fitted(f"gate, its threshold ({thresholds})", gate, material): measure_truthfulness(
-            turns, turns.score(apply_gate(turns, gate))
-        ),
+    policies = {
+        EVERYTHING: turns.score(np.ones_like(turns.right)),
+        _mark_fitted(f"gate, threshold {BREAK_EVEN}", gate, material): turns.score(probability >= BREAK_EVEN),
+        _mark_fitted(f"gate, its threshold ({thresholds})", gate, material): turns.score(apply_gate(turns, gate)),
     }
+    rows, by_run = measure_policies(turns, policies), measure_runs(material, policies)
     areas = {name: signal_auroc(turns, name) for name in select_usable(turns)}
     areas["gate"] = auroc(turns, probability)
     show_study(console, material, rows, areas)
-    place = options.measure[0] / "gate_measured"
-    write_study(
-        place, material, rows, areas, probability, {"fitted_on": gate.fitted_on}, console, as_json=options.as_json
-    )
+    show_runs(console, by_run, [*policies])
+    place, more = options.measure[0] / "gate_measured", {"by_run": by_run, "fitted_on": gate.fitted_on}
+    write_study(place, material, rows, areas, probability, more, console, as_json=options.as_json)
 
 
 def _mark_fitted(policy: str, gate: Gate, material: FitData) -> str:
@@ -253,23 +263,38 @@ def _refuse_left_out(material: FitData) -> None:
 
 
 def _refuse_other_weights(material: FitData) -> None:
-    """Check that the runs' chat model is the one of the profile, for whose weights the gate is stored.
+    """Check that the runs' chat model is the one of their profiles, for whose weights the gate is stored.
 
     Raises:
         EvaluationError: A run was made with another chat model.
     """
     expected = Path(material.models[0]).name
-    for weights in material.weights:
-        if expected not in weights:
+    for origin in material.origins:
+        if origin.chat and expected not in origin.chat:
             raise EvaluationError(
-                f"the runs were made with the chat model {weights!r}, and profile {material.profile!r} has {expected!r}: set CRAG_GGUF "
-                "as it was, or name a file for the gate with --gate"
+                f"{origin.name} was made with the chat model {origin.chat!r}, and profile {origin.profile!r} has {expected!r}: set "
+                "CRAG_GGUF as it was, or name a file for the gate with --gate"
             )
 
 
 def _gate_file(options: CalibrateOptions, material: FitData) -> Path:
-    parts = (options.preset, material.profile, *([Path(material.chat_model).name] if material.chat_model else []))
+    parts = (options.preset, *material.profiles, *([Path(material.chat_model).name] if material.chat_model else []))
     return PRESETS / "gates" / f"{'_'.join(map(parse_name, parts))}.json"
+
+
+def _find_gate(options: CalibrateOptions, material: FitData) -> Path:
+    """Return the gate that the preset has for the models of the runs.
+
+    Raises:
+        EvaluationError: It has none.
+    """
+    path = read_settings(options.preset, material.profiles[0], material.chat_model)["finalise"]["gate"]
+    if path is None:
+        models = MODELS.join(material.models)
+        raise EvaluationError(
+            f"preset {options.preset!r} has no gate for {models}: fit one with --runs, or name a file with --gate"
+        )
+    return data_path(path)
 
 
 def _fit_rule(options: CalibrateOptions, console: Console) -> None:
@@ -289,9 +314,10 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
     """Read the judged candidates of some runs.
 
     Raises:
-        EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their profiles or settings differ.
+        EvaluationError: A run is of another preset, or of a split that nothing may be fitted on; or their models or settings differ.
     """
-    runs = run_folders(places)
+    named = [(str(place), run) for place in dict.fromkeys(places) for run in run_folders([place])]
+    runs = [run for _, run in named]
     manifests = [read_manifest(run) for run in runs]
     for run, about in zip(runs, manifests, strict=True):
         if about.get("preset") != canonical(options.preset):
@@ -301,11 +327,11 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 f"{run} is of the split {_split_name(about)!r}: only {FITTED_SPLIT} is fitted on, or the figures of other splits are worth "
                 "nothing; --measure evaluates a fitted gate on this run"
             )
-    profiles = sorted({str(about.get("profile")) for about in manifests})
-    chat_models = sorted({str(about.get("model_name") or "") for about in manifests})
-    if len(profiles) != 1 or len(chat_models) != 1:
-        named = ", ".join(filter(None, [*profiles, *chat_models]))
-        raise EvaluationError(f"the runs were made with several profiles or chat models ({named}); one at a time")
+    origins = [
+        RunOrigin(name, str(about.get("profile")), list_models(about).get("chat", ""))
+        for (name, _), about in zip(named, manifests, strict=True)
+    ]
+    models = _read_models(origins, manifests)
     _refuse_mixed_settings(runs, manifests)
     judges = [_choose_judge(run, options) for run in runs]
     for run, judge in zip(runs, judges, strict=True):
@@ -315,7 +341,9 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
                 "data set with --dataset"
             )
     decisions = [
-        decision for run, judge in zip(runs, judges, strict=True) for decision in _read_decisions(run, judge, options)
+        replace(decision, run=name)
+        for (name, run), judge in zip(named, judges, strict=True)
+        for decision in _read_decisions(run, judge, options)
     ]
     trained_on = _read_sessions(options.leave_out)
     turns = Turns.from_decisions([decision for decision in decisions if decision.session not in trained_on])
@@ -324,12 +352,38 @@ def _read_material(places: Sequence[Path], options: CalibrateOptions, *, fitting
             "all candidates of these runs are missing or forbidden by a rule; take runs with more answers"
         )
     splits, names = {_split_name(about) for about in manifests}, {judge.name for judge in judges}
-    weights = {chat for about in manifests if (chat := list_models(about).get("chat"))}
     return FitData(
-        turns, profiles[0], chat_models[0] or None, tuple(sorted(splits)), tuple(map(str, runs)), tuple(sorted(names)),
-        tuple(sorted(weights)), count_left_out(runs, decisions), _read_without(manifests[0]),
-        tuple(dict.fromkeys(chain(*map(_split_settings, manifests)))),
-    )  # fmt: skip
+        turns=turns,
+        origins=tuple({each.name: each for each in origins}.values()),
+        models=models,
+        chat_model=manifests[0].get("model_name") or None,
+        splits=tuple(sorted(splits)),
+        runs=tuple(map(str, runs)),
+        judges=tuple(sorted(names)),
+        left_out=count_left_out(runs, decisions),
+        without=_read_without(manifests[0]),
+        settings=tuple(dict.fromkeys(chain(*map(_split_settings, manifests)))),
+    )
+
+
+def _read_models(origins: Sequence[RunOrigin], manifests: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the models that answered the runs, by the names of their weights, whatever engine and arithmetic ran them.
+
+    Raises:
+        EvaluationError: Two runs were answered by other models.
+    """
+    known = next((each.weights for each in origins if each.weights), "")
+    models = [
+        (*gate_models(origin.profile, about.get("model_name") or None), origin.weights or known)
+        for origin, about in zip(origins, manifests, strict=True)
+    ]
+    for origin, each in zip(origins, models, strict=True):
+        if each != models[0]:
+            raise EvaluationError(
+                f"{origins[0].name} was answered by {MODELS.join(filter(None, models[0]))} and {origin.name} by "
+                f"{MODELS.join(filter(None, each))}: a gate is for the same weights, whatever profiles run them; one model at a time"
+            )
+    return models[0][:-1]
 
 
 def _read_decisions(run: Path, judge: Judge, options: CalibrateOptions) -> list[Decision]:
@@ -392,13 +446,13 @@ def _split_name(about: Mapping[str, Any]) -> str:
     return str(about.get("dataset", "")).rpartition("/")[2]
 
 
-def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, Truthfulness]:
-    """Measure the preset with its current gate or cut, by the name of its row; its rules are the run's.
+def _score_preset(turns: Turns, preset: str, material: FitData) -> dict[str, FloatArray]:
+    """Return the points of every turn under the preset's current gate or cut, by the name of its row; its rules are the run's.
 
     Returns:
         Nothing if verifiers decide, whose verdicts no signal tells.
     """
-    finalise = read_settings(preset, material.profile, material.chat_model)["finalise"]
+    finalise = read_settings(preset, material.profiles[0], material.chat_model)["finalise"]
     name = "the preset as it is"
     is_given: BoolArray = np.ones(int(turns.gate_decides.sum()), dtype=np.bool_)
     if finalise["gate"] is not None:
@@ -409,7 +463,7 @@ def _measure_preset(turns: Turns, preset: str, material: FitData) -> dict[str, T
         return {}
     elif finalise["max_idk"] is not None:
         is_given = ~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"])  # an unknown value passes
-    return {name: measure_truthfulness(turns, turns.score(is_given))}
+    return {name: turns.score(is_given)}
 
 
 def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:

@@ -30,7 +30,7 @@ from evaluation.run.launching import make_local_judge, prepare, read_settings
 from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, load_questions
 from evaluation.studies.decisions import FloatArray, Turns, count_left_out, read_decisions
 from evaluation.studies.gate_fit import apply_gate, measure_truthfulness, signal_auroc
-from evaluation.studies.gate_study import EVERYTHING, FitData, GateStudy, show_study, study_gate, write_study
+from evaluation.studies.gate_study import EVERYTHING, FitData, GateStudy, RunOrigin, show_study, study_gate, write_study
 from evaluation.studies.result_tables import ResultTable
 
 OPEN = ("finalise.gate=null", "finalise.max_idk=null", "finalise.verified_by=[]")
@@ -94,13 +94,13 @@ def _calibrate(options: CollectionGateOptions, console: Console) -> int:
     decisions = read_decisions(folder, judge, questions.select_accept)
     turns = Turns.from_decisions(decisions)
     made_with = read_manifest(folder)
+    config, _ = prepare(run)
+    origin = RunOrigin(str(folder), options.profile, list_models(made_with).get("chat", ""))
     material = FitData(
-        turns, options.profile, options.model_name, (questions.name,), (str(folder),), (judge.name,),
-        tuple(filter(None, [list_models(made_with).get("chat")])), count_left_out([folder], decisions),
-        ", ".join(options.without), (*options.set, *OPEN),
+        turns, (origin,), config.profile.gate_models, options.model_name, (questions.name,), (str(folder),),
+        (judge.name,), count_left_out([folder], decisions), ", ".join(options.without), (*options.set, *OPEN),
     )  # fmt: skip
     _refuse_too_few(turns)
-    config, _ = prepare(run)
     name = parse_name(config.preset)
     before = _load_preset_gate(options)
     tried = _try_gates(turns, before, options)

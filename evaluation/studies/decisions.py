@@ -42,6 +42,7 @@ class Decision:
         signals: Signals of the candidate by name, those of all stages.
         direct: Whether it was answered without evidence, so that the white-box line does not apply.
         egocentric: Whether it is about a photo of smart glasses, as the agent recognises them.
+        run: Run that it is of, as it was named.
     """
 
     session: str
@@ -51,6 +52,7 @@ class Decision:
     direct: bool
     egocentric: bool = False
     photo: str = ""
+    run: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class Turns:
         photo: Number of the photo that the session is about; of one that is unknown a number that no other session has.
         signals: Values by name, NaN if unknown.
         negative_signals: Signals that are higher for wrong answers, as their stages declare them.
+        run: Name of the run.
     """
 
     session: npt.NDArray[np.int64]
@@ -71,7 +74,8 @@ class Turns:
     direct: BoolArray
     egocentric: BoolArray
     signals: dict[str, FloatArray]
-    negative_signals: frozenset[str] = frozenset()
+    negative_signals: frozenset[str]
+    run: npt.NDArray[np.str_]
 
     @classmethod
     def from_decisions(cls, decisions: Sequence[Decision]) -> Turns:
@@ -104,6 +108,7 @@ class Turns:
             egocentric,
             columns,
             negative_signals,
+            np.array([turn.run for turn in decisions], dtype=np.str_),
         )
 
     @property

@@ -72,10 +72,11 @@ class HeldOut:
     at_both: FloatArray
 
 
-def measure_truthfulness(turns: Turns, points: FloatArray) -> Truthfulness:
-    """Average the points of all turns; whole sessions are resampled for the interval."""
-    sizes = np.bincount(turns.session).astype(np.float64)
-    sums = np.column_stack([np.bincount(turns.session, weights=points), sizes])
+def measure_truthfulness(turns: Turns, points: FloatArray, run: str | None = None) -> Truthfulness:
+    """Average the points of all turns, or of those of one run; whole sessions are resampled for the interval."""
+    part = np.ones_like(turns.gate_decides) if run is None else turns.run == run
+    points, (_, session) = points[part], np.unique(turns.session[part], return_inverse=True)
+    sums = np.column_stack([np.bincount(session, weights=points), np.bincount(session).astype(np.float64)])
     low, high = session_interval(sums, lambda total, size: total / size)
     return Truthfulness(float(points.mean()), low, high)
 

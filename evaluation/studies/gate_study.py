@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ from agents.methods.gate import Gate
 from agents.settings.shared_options import print_json
 from evaluation.files.manifest import write_json
 from evaluation.records import EvaluationError
-from evaluation.run.launching import gate_models
 from evaluation.studies.decisions import FloatArray, Turns
 from evaluation.studies.gate_fit import (
     BREAK_EVEN,
@@ -34,25 +33,46 @@ from evaluation.studies.result_tables import ResultTable, name_files
 EVERYTHING = "every candidate is given"
 
 
+SAME_TURNS = "gate, on the same turns"
+CROSS_VALIDATED = "gate, cross-validated"
+
+
+@dataclass(frozen=True)
+class RunOrigin:
+    """A run as it was named, with the profile that answered it and the chat model that it notes.
+
+    The chat model's name tells its engine and arithmetic, such as ``NAME (int8)``.
+    """
+
+    name: str
+    profile: str
+    chat: str
+
+    @property
+    def weights(self) -> str:
+        """Name of the chat model's weights; "" if the run does not note it."""
+        return self.chat.partition(" + ")[0].partition(" (")[0]
+
+
 @dataclass(frozen=True)
 class FitData:
-    """Judged candidates of one preset and profile, and their origin."""
+    """Judged candidates of one preset and the same weights, and their origin."""
 
     turns: Turns
-    profile: str
-    chat_model: str | None  # replaces the profile's chat model
+    origins: tuple[RunOrigin, ...]
+    models: tuple[str, ...]  # chat model and model of image search, for which the fit holds
+    chat_model: str | None  # replaces the chat model of the first run's profile
     splits: tuple[str, ...]
     runs: tuple[str, ...]
     judges: tuple[str, ...]
-    weights: tuple[str, ...] = ()  # the chat models as the runs note them
     left_out: int = 0  # turns of the runs that tell nothing about the method (see ``read_decisions``)
     without: str = ""  # stages that the runs left out
     settings: tuple[str, ...] = ()  # that the runs replaced
 
     @property
-    def models(self) -> tuple[str, ...]:
-        """Chat model and model of image search, for which the fit holds."""
-        return gate_models(self.profile, self.chat_model)
+    def profiles(self) -> tuple[str, ...]:
+        """Profiles that answered, in the order of the runs."""
+        return tuple(dict.fromkeys(origin.profile for origin in self.origins))
 
     @property
     def about(self) -> dict[str, Any]:
@@ -60,7 +80,8 @@ class FitData:
         return {
             "runs": list(self.runs),
             "split": ", ".join(self.splits),
-            "profile": self.profile,
+            "profile": ", ".join(self.profiles),
+            "chat": list(dict.fromkeys(origin.chat for origin in self.origins if origin.chat)),
             "models": list(self.models),
             "without": self.without,
             "set": ", ".join(self.settings),
@@ -106,24 +127,21 @@ class GateStudy:
         """Return whether it earns more on held-out photos, with its own thresholds, than giving every candidate."""
         return bool(self.points.mean() > turns.score(np.ones_like(turns.right)).mean())
 
-    def tabulate(self, turns: Turns, gate: Gate, more: Mapping[str, Truthfulness]) -> dict[str, Truthfulness]:
-        """Return the truthfulness of each policy; ``more`` stand behind the one that gives every candidate."""
+    def score_policies(self, turns: Turns, gate: Gate, more: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+        """Return the points of every turn by policy; ``more`` stand behind the one that gives every candidate."""
         honest, fitted = self.honest, self.fitted
-        rows = {
-            EVERYTHING: measure_truthfulness(turns, turns.score(np.ones_like(turns.right))),
+        policies = {
+            EVERYTHING: turns.score(np.ones_like(turns.right)),
             **more,
-            "gate, on the same turns": measure_truthfulness(turns, turns.score(apply_gate(turns, gate))),
-            f"gate, cross-validated, threshold {BREAK_EVEN}": measure_truthfulness(turns, honest.at_half),
-            f"gate, cross-validated, threshold fitted (here {fitted.threshold:.3f})": measure_truthfulness(
-                turns, honest.at_fitted
-            ),
+            SAME_TURNS: turns.score(apply_gate(turns, gate)),
+            CROSS_VALIDATED: self.points,
+            f"{CROSS_VALIDATED}, threshold {BREAK_EVEN}": honest.at_half,
+            f"{CROSS_VALIDATED}, threshold fitted (here {fitted.threshold:.3f})": honest.at_fitted,
         }
         if len(np.unique(turns.is_egocentric_candidate)) == 2:
             here = "{:.3f}, {:.3f}".format(*fitted.thresholds)
-            rows[f"gate, cross-validated, thresholds of egocentric photos and of others (here {here})"] = (
-                measure_truthfulness(turns, honest.at_both)
-            )
-        return rows
+            policies[f"{CROSS_VALIDATED}, thresholds of egocentric photos and of others (here {here})"] = honest.at_both
+        return policies
 
 
 def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
@@ -151,6 +169,53 @@ def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
     if gain.low > 0:  # a further parameter has to gain beyond chance
         return GateStudy(tuple(names), honest, fitted, fitted.thresholds[1], fitted.thresholds[0])
     return GateStudy(tuple(names), honest, fitted, fitted.threshold if one else BREAK_EVEN, None)
+
+
+def measure_policies(turns: Turns, policies: Mapping[str, FloatArray]) -> dict[str, Truthfulness]:
+    """Compute the truthfulness of each policy from its points."""
+    return {policy: measure_truthfulness(turns, points) for policy, points in policies.items()}
+
+
+def measure_runs(material: FitData, policies: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+    """Compute the truthfulness of each policy on each run by itself; nothing for a single run."""
+    turns = material.turns
+    if len(material.origins) < 2:
+        return []
+    return [
+        {
+            "run": origin.name,
+            "profile": origin.profile,
+            "chat": origin.chat,
+            "turns": int((turns.run == origin.name).sum()),
+            "truthfulness": {
+                policy: asdict(measure_truthfulness(turns, points, origin.name)) for policy, points in policies.items()
+            },
+        }
+        for origin in material.origins
+    ]
+
+
+def show_runs(console: Console, by_run: Sequence[Mapping[str, Any]], policies: Sequence[str]) -> None:
+    """Print the truthfulness of some policies on each run, a row each; nothing for a single run."""
+    if not by_run:
+        return
+    rows = [
+        (
+            each["run"],
+            each["profile"],
+            each["chat"].partition(" + ")[0],  # without the models that look at the photo for it
+            str(each["turns"]),
+            *("{mean:.1f} [{low:.1f}, {high:.1f}]".format(**_percent(each["truthfulness"][name])) for name in policies),
+        )
+        for each in by_run
+    ]
+    ResultTable("Truthfulness of each run (%)", ("run", "profile", "chat model", "turns", *policies), rows).show(
+        console
+    )
+
+
+def _percent(truthfulness: Mapping[str, float]) -> dict[str, float]:
+    return {name: 100 * value for name, value in truthfulness.items()}
 
 
 def show_study(

@@ -49,7 +49,7 @@ from evaluation.studies.gate_fit import (
     select_usable,
     signal_auroc,
 )
-from evaluation.studies.gate_study import GateStudy, study_gate
+from evaluation.studies.gate_study import FitData, GateStudy, RunOrigin, study_gate
 from tests.evaluation.worlds import judged, picture, row, write_dataset, write_records
 
 
@@ -535,6 +535,14 @@ def presets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
+
+
+def _fit_data(turns: Turns) -> FitData:
+    return FitData(
+        turns, (RunOrigin("run", "embedded", ""),), (MODEL, "efficientnet-lite2"), None, ("validation",), ("run",), ("rule",)
+    )  # fmt: skip
+
+
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
 
 
@@ -565,11 +573,9 @@ def test_the_row_of_the_preset_says_what_it_is(
         gate.save(tmp_path / "gate.json")
         text += f"gate = {str(tmp_path / 'gate.json')!r}\n"
     (tmp_path / "own.toml").write_text(text)
-    material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
-    policies = calibrate._measure_preset(turns, str(tmp_path / "own.toml"), material)
-    assert [(name, pytest.approx(estimate.mean)) for name, estimate in policies.items()] == (
-        [] if row is None else [row]
-    )
+    material = _fit_data(turns)
+    policies = calibrate._score_preset(turns, str(tmp_path / "own.toml"), material)
+    assert [(name, pytest.approx(points.mean())) for name, points in policies.items()] == ([] if row is None else [row])
 
 
 def test_the_help_and_the_handbook_give_every_candidate(capsys: pytest.CaptureFixture[str]) -> None:
@@ -666,7 +672,7 @@ def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
     turns = Turns.from_decisions([_checked(1, 0.7)])
-    material = calibrate.FitData(turns, "embedded", None, ("validation",), ("run",), ("rule",))
+    material = _fit_data(turns)
     monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
     text = f'[models."{MODEL}"]\n{line}\n'
     (presets / "best.toml").write_text(text)
@@ -755,7 +761,103 @@ def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> N
     assert (presets / "gates" / "best_gpu_Own-7B.json").is_file()
 
 
-def _note(run: Path, **settings: str) -> None:
+def test_a_gate_is_measured_that_the_preset_has_for_the_models_of_the_runs(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write_run(tmp_path / "run")
+    assert calibrate.main(["--measure", str(tmp_path / "run"), "--preset", "best"]) == 0
+    summary = json.loads((tmp_path / "run" / "gate_measured.json").read_text())
+    assert summary["fitted_on"]["models"] == summary["models"] == [MODEL, "efficientnet-lite2"]
+    _note(tmp_path / "run", profile="laptop")
+    assert calibrate.main(["--measure", str(tmp_path / "run"), "--preset", "best"]) == 2
+    assert "preset 'best' has no gate for" in " ".join(capsys.readouterr().out.split())
+
+
+LLAMA_CPP, INT8 = f"{MODEL} + efficientnet-lite2", f"{MODEL} (int8) + efficientnet-lite2"
+
+
+def _roundings(folder: Path) -> list[Path]:
+    """Three runs of the same dialogs by the same weights; in the last one seven first answers are wrong."""
+    runs = [folder / "llama_cpp", folder / "avx2", folder / "vnni"]
+    for run, profile, chat in zip(runs, ("embedded", *["embedded_batch"] * 2), (LLAMA_CPP, INT8, INT8), strict=True):
+        _write_run(run)
+        _note(run, profile=profile, models={"chat": chat})
+    turns = [
+        replace(each, correct=False, exact=False) if each.turn.turn_idx == 0 and each.turn.session_id < "s4" else each
+        for each in read_turn_table(runs[2])
+    ]
+    (runs[2] / ALL_TURNS).write_text(build_turn_table(turns).to_csv(index=False))
+    return runs
+
+
+def test_one_gate_is_fitted_to_all_roundings_and_its_worth_is_told_of_each(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = _roundings(tmp_path)
+    assert calibrate.main(["--runs", *map(str, runs), *FAST]) == 0
+    table = tomllib.loads((presets / "best.toml").read_text())["models"][f"{MODEL} + efficientnet-lite2"]["finalise"]
+    assert table["gate"] == "presets/gates/best_embedded_embedded_batch.json"
+    gate = Gate.load(presets / "gates" / "best_embedded_embedded_batch.json")
+    about = {name: gate.fitted_on[name] for name in ("profile", "chat", "models", "turns", "sessions")}
+    assert about == {
+        "profile": "embedded, embedded_batch", "chat": [LLAMA_CPP, INT8], "models": [MODEL, "efficientnet-lite2"],
+        "turns": 72, "sessions": 12,
+    }  # fmt: skip
+    summary = json.loads((runs[0] / "calibration.json").read_text())
+    policies = ["every candidate is given", "gate, on the same turns", "gate, cross-validated"]
+    told = [
+        (each["run"], each["profile"], each["chat"], each["turns"], each["truthfulness"][policies[0]]["mean"])
+        for each in summary["by_run"]
+    ]
+    assert told == [
+        (str(runs[0]), "embedded", LLAMA_CPP, 24, pytest.approx(2 / 24)),
+        (str(runs[1]), "embedded_batch", INT8, 24, pytest.approx(2 / 24)),
+        (str(runs[2]), "embedded_batch", INT8, 24, pytest.approx(-10 / 24)),
+    ]
+    for policy in policies:
+        of_each = [each["truthfulness"][policy]["mean"] for each in summary["by_run"]]
+        assert np.mean(of_each) == pytest.approx(summary["truthfulness"][policy]["mean"])
+    assert "Truthfulness of each run" in capsys.readouterr().out
+    for run in runs:  # each finds the gate by the weights, whatever ran them
+        assert calibrate._read_material([run], calibrate.CalibrateOptions.parse(["--runs", str(run), *FAST]), fitting=True).models == (
+            MODEL, "efficientnet-lite2"
+        )  # fmt: skip
+
+
+def test_turns_about_one_photo_are_on_one_side_whatever_run_they_are_of(tmp_path: Path, presets: Path) -> None:
+    """The three runs of a dialog are one group, and one session of the interval."""
+    runs = _roundings(tmp_path)
+    options = calibrate.CalibrateOptions.parse(["--runs", *map(str, runs), *FAST])
+    turns = calibrate._read_material(options.runs, options, fitting=True).turns
+    assert len(turns.points) == 72 and len({*turns.groups}) == len({*turns.session}) == 12
+    for number in range(24):
+        assert len({*turns.groups[number::24]}) == 1 and len({*turns.run[number::24]}) == 3
+    alone = calibrate._read_material(runs[:1], options, fitting=True).turns
+    estimate, same = measure_truthfulness(turns, turns.points, str(runs[0])), measure_truthfulness(alone, alone.points)
+    assert estimate == same
+
+
+@pytest.mark.parametrize(
+    ("noted", "said"),
+    [
+        ({"profile": "embedded_smollm2"}, "two by smollm2 + efficientnet-lite2"),
+        ({"profile": "server_embedded", "model_name": "org/Own-7B"}, "two by org/Own-7B + efficientnet-lite2"),
+        ({"profile": "embedded", "models": {"chat": "trained (int8) + other"}}, "two by {} + efficientnet-lite2 + trained:"),
+    ],
+)  # fmt: skip
+def test_runs_of_other_weights_are_not_fitted_together(
+    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], noted: dict[str, Any], said: str
+) -> None:
+    for run, about in (("one", {"models": {"chat": LLAMA_CPP}}), ("two", noted)):
+        _write_run(tmp_path / run)
+        _note(tmp_path / run, **about)
+    command = ["--runs", str(tmp_path / "one"), str(tmp_path / "two"), *FAST, "--gate", str(tmp_path / "gate.json")]
+    assert calibrate.main(command) == 2
+    output = " ".join(capsys.readouterr().out.split())
+    assert said.format(MODEL) in output and "a gate is for the same weights" in output
+
+
+def _note(run: Path, **settings: Any) -> None:
     about = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(json.dumps(about | settings))
 
@@ -811,8 +913,9 @@ def test_a_gate_that_is_measured_on_its_own_turns_says_so(tmp_path: Path, preset
     for run, split in (("run", "validation"), ("test", "public_test")):
         _write_run(tmp_path / run, split=split)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
+    gate = ["--gate", str(presets / "gates" / "best_embedded.json")]
     for run, marked in (("run", 2), ("test", 0)):
-        assert calibrate.main(["--measure", str(tmp_path / run), "--preset", "best"]) == 0
+        assert calibrate.main(["--measure", str(tmp_path / run), "--preset", "best", *gate]) == 0
         policies = json.loads((tmp_path / run / "gate_measured.json").read_text())["truthfulness"]
         assert sum("(fitted on these turns)" in policy for policy in policies) == marked
 
@@ -847,7 +950,7 @@ def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, 
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    material = calibrate.FitData(_photos(120, differ=differ), "embedded", None, ("validation",), ("run",), ("rule",))
+    material = _fit_data(_photos(120, differ=differ))
     monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
@@ -879,11 +982,19 @@ def test_public_test_is_measured_and_never_fitted(
         assert calibrate.main(["--runs", str(tmp_path / "test"), *FAST, "--fit", method]) == 2
         assert "only validation is fitted on" in " ".join(capsys.readouterr().out.split())
     assert (presets / "best.toml").read_text() == original
-    assert calibrate.main(["--measure", str(tmp_path / "test"), "--preset", "best"]) == 2
+    measure = [
+        "--measure",
+        str(tmp_path / "test"),
+        "--preset",
+        "best",
+        "--gate",
+        str(presets / "gates" / "best_embedded.json"),
+    ]
+    assert calibrate.main(measure) == 2
     assert "cannot be read" in capsys.readouterr().out  # no gate yet
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
     fitted = (presets / "gates" / "best_embedded.json").read_text()
-    assert calibrate.main(["--measure", str(tmp_path / "test"), "--preset", "best"]) == 0
+    assert calibrate.main(measure) == 0
     summary = json.loads((tmp_path / "test" / "gate_measured.json").read_text())
     assert summary["split"] == "public_test"
     assert summary["truthfulness"]["gate, threshold 0.5"]["mean"] == pytest.approx(12 / 24)
