@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from PIL import Image
 
 from agents.crag_agent import CragAgent
 from agents.models.base import ChatMessage, ChatRequest
-from agents.record import EvidenceFound
 from agents.settings.run_config import RunConfig
 from lab.strong_model import chat
 from lab.strong_model.answers import LabelledAnswer, build_origin_rows, build_rows, read_answers
 from lab.strong_model.chat import RecordedChat, digest_request
-from lab.strong_model.planted import FAULTS, Case, draw_cases, plant
 from mini_crag_mm import prepare
 from mini_crag_mm.loader import PreparedSet
 
@@ -64,28 +61,6 @@ def test_the_table_counts_labels_and_calls_by_part_and_preset() -> None:
     assert rows[0] == ["museum", "best", "3 (3)", "1, 1, 1", "3, 0, 0", "2.00"]
     assert rows[1][1:4] == ["direct_rag", "1 (1)", "1, 0, 0"]
     assert build_origin_rows(answers[:3]) == [["own", "0", "1"], ["page", "1", "0"]]
-
-
-def make_case(number: int) -> Case:
-    evidence = (EvidenceFound(f"{number}0 m", "web", f"Thing {number}"),)
-    return Case(("s", str(number)), f"q{number}", f"It is {number}0 m high.", f"Thing {number}", evidence, None)
-
-
-CASES = [make_case(number) for number in range(1, 9)]
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_planted_fault_makes_the_answer_wrong(fault: str) -> None:
-    planted = plant(CASES[0], CASES[1], fault)  # type: ignore[arg-type]
-    assert planted is not None and planted.answer != CASES[0].answer and planted.fault == fault
-    titles = [chunk.title for chunk in planted.evidence]
-    assert {"sum": ["Thing 1"], "draft": [], "passage": ["Thing 1", "Thing 1"], "entity": ["Thing 2"]}[fault] == titles
-
-
-def test_cases_are_drawn_by_their_seed_as_many_of_each() -> None:
-    drawn = list(draw_cases(CASES, 2, 3, 0))
-    assert [case.fault for case in drawn] == ["none"] * 3 + [fault for fault in FAULTS for _ in range(2)]
-    assert [case.question for case in drawn] == [case.question for case in draw_cases(CASES, 2, 3, 0)]
 
 
 REPLAYED = (

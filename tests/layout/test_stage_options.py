@@ -36,8 +36,6 @@ NEEDED_UNSET = {
 """Options that stay although nothing here sets them, each with the reason."""
 
 _SETTING = re.compile(r"\b([a-z_0-9]+\.[a-z_0-9]+(?:=| = )(?:\[[^\]]*\]|\"[^\"]*\"|[^\s'\"`,;:)|]+))")
-_SELECT = re.compile(r"--select ([a-z_]+=\S+?)[\s`]")
-"""Of `python -m lab.benchmarks.entity_choice`."""
 
 Setting = tuple[str, str, Any]  # stage, option, value
 
@@ -54,8 +52,7 @@ def flatten_tables(table: Mapping[str, Any]) -> Iterator[Setting]:
 
 def find_settings(text: str) -> Iterator[Setting]:
     """Yield what `stage.option=value` in a text sets."""
-    settings = [*_SETTING.findall(text), *(f"select_entity.{each}" for each in _SELECT.findall(text))]
-    for setting in settings:
+    for setting in _SETTING.findall(text):
         try:
             yield from flatten_tables(parse_assignment(setting.rstrip(".")))
         except SettingsError:
@@ -114,10 +111,9 @@ def test_every_option_is_set_by_something_or_kept_for_a_reason() -> None:
 def test_a_setting_is_found_in_each_place() -> None:
     table = {"rerank": {"k": 3}, "models": {"a": {"rerank": {"threshold": 0.2}}}, "stages": ["rerank"]}
     assert set(flatten_tables(table)) == {("rerank", "k", 3), ("rerank", "threshold", 0.2)}
-    text = '`--set coherence.metric=l1,look.read=false`; route.trained = "x.json" and `--select size_weight=0`.'
+    text = '`--set coherence.metric=l1,look.read=false`; route.trained = "x.json".'
     assert set(find_settings(text)) == {
         ("coherence", "metric", "l1"),
         ("look", "read", False),
         ("route", "trained", "x.json"),
-        ("select_entity", "size_weight", 0),
     }

@@ -1,4 +1,4 @@
-"""Linear layers in 8-bit integers on CPUs, for batches of prompts (``python -m lab.benchmarks.chat_speed`` measures what they bring).
+"""Linear layers in 8-bit integers on CPUs, for batches of prompts.
 
 Weights are rounded once per output channel, activations per token as they come (dynamic W8A8: Dettmers et al. 2022, "LLM.int8()",
 section 3.1, vector-wise quantisation, without its outlier decomposition). The products are exact in 32-bit integers; processors without
