@@ -1,9 +1,9 @@
 """Embeddings of EfficientNet-Lite2 by which another photograph of a thing is found.
 
-Three changes to the pooled features, each chosen on the validation split of the mini set (figures: lab/notes/retrieval.md): cells of the last feature map count more towards the middle, where a crop has its object; the
-picture and its mirror image are added, since a thing may face either way; and the mean embedding of many photographs is taken away, since
-features that are never negative have most of their length in common (Jegou and Chum 2012, "Negative evidences and co-occurences in image
-retrieval", section 2).
+Three changes to the pooled features, each chosen on the validation split of the mini set (figures: lab/notes/retrieval.md): cells of the
+last feature map count more towards the middle, where a crop has its object; the picture and its mirror image are added, since a thing may
+face either way; and the mean embedding of many photographs is taken away, since features that are never negative have most of their length
+in common (Jegou and Chum 2012, "Negative evidences and co-occurences in image retrieval", section 2).
 """
 
 from collections.abc import Sequence
