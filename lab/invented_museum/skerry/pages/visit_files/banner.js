@@ -1,0 +1,1 @@
+document.querySelector('#cookies').hidden = false;
