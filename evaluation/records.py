@@ -65,6 +65,10 @@ class Session:
         return self.image_url is None
 
 
+ANSWER_KINDS = ("its name", "one attribute", "anything else")
+"""Kinds of answers that are reported apart."""
+
+
 @dataclass(frozen=True)
 class TurnFacts:
     """Facts that a data set states about a turn (``content_ids.json``); None for unknown ones.
@@ -74,17 +78,28 @@ class TurnFacts:
         answerable: Whether the image and web indices hold what the answer takes.
         source: Where the answer is found: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
         hops: Steps from the picture to the answer.
+        identity: Whether the name of the depicted thing is an accepted answer.
     """
 
     same_photo: bool | None = None
     answerable: bool | None = None
     source: str | None = None
     hops: int | None = None
+    identity: bool | None = None
 
     @property
     def one_attribute(self) -> bool | None:
         """Whether one attribute of the depicted entity is the answer; None if unknown."""
         return None if self.source is None or self.hops is None else self.source == "kg" and self.hops == 1
+
+    @property
+    def answer_kind(self) -> str | None:
+        """Kind of the answer, one of ``ANSWER_KINDS``; None if unknown."""
+        if self.identity:
+            return ANSWER_KINDS[0]
+        if self.one_attribute:
+            return ANSWER_KINDS[1]
+        return None if self.identity is None and self.one_attribute is None else ANSWER_KINDS[2]
 
 
 @dataclass(frozen=True)

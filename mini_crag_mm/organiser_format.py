@@ -45,7 +45,7 @@ TURN_FIELDS = ("interaction_id", "domain", "query_category", "dynamism", "query"
 PhotoGroup = Literal["other-photo", "altered-copy", "not-in-graph", "not-shown", "no-entity"]
 
 # Raise this when the layout of the built files changes, so that older ones are rebuilt.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://mini-crag-mm.example/")
 STAMP = "built_from.txt"
 # Readers decode a whole group for one row, so groups of pictures stay small.
@@ -98,6 +98,13 @@ def classify_photo(entity: Entity | None, same_photo: bool | None) -> PhotoGroup
     return "altered-copy" if same_photo else "other-photo"
 
 
+def asks_name(turn: Turn, entity: Entity | None) -> bool:
+    """Return whether a turn asks to recognise its entity, whose name is among the accepted answers."""
+    if entity is None or turn.query_category != "simple-recognition":
+        return False
+    return entity.name.casefold() in (form.casefold() for form in turn.accept)
+
+
 def label_image_quality(scene: Scene, layout: dict[str, Any], entity: str | None) -> ImageQuality:
     """Return the organiser's label of a turn: the worst defect of its scene for a question on `entity`.
 
@@ -138,6 +145,7 @@ def collect_turn_facts(
         "hops": turn.hops,
         # An answer of general knowledge says nothing of how a question is met that cannot be answered.
         "answerable": None if turn.general_knowledge else turn.answerable,
+        "identity": asks_name(turn, entity),
         "pages": list(turn.pages),
         "image_quality": label_image_quality(scene, layout, turn.entity),
         "boxes": [thing["box"] for thing in things],

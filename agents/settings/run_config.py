@@ -343,6 +343,16 @@ class RunConfig:
                     sources += [(f"{entity} ({name})", str(value)) for name, value in attributes.items()]
         return sources
 
+    def read_exhibits(self) -> dict[Path, tuple[str, ...]]:
+        """Return the names of what each indexed photo of the collection shows, by its resolved path; empty without an index."""
+        if self.collection is None or "image" not in self._find_revisions(self.collection.split):
+            return {}
+        from agents.search.index_builder import read_rows
+
+        rows = read_rows(self.cache / "hub", self.profile.search.image_index.format(split=_tag(self.collection.split)))
+        files = {(self.collection.folder / self.collection.name_source(row["image_url"])): row["info"] for row in rows}
+        return {file.resolve(): tuple(parse_json(info)) for file, info in files.items()}
+
     def get_k(self, stage: str) -> int | None:
         """Return how many chunks a stage keeps; None for a stage without such an option."""
         k = getattr(getattr(self.settings, stage, None), "k", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ _OR = " or "
 """Between the accepted answers in the ground truth, which a judge other than the rule judge reads."""
 
 
+Exhibits = Mapping[Path, Sequence[str]]
+"""Names of what each photo of a collection shows, by the resolved path of the photo."""
+
+
 class OwnQuestions(CragDataset):
     """Questions of a file; those without a photo are asked without one.
 
@@ -28,10 +33,16 @@ class OwnQuestions(CragDataset):
         photos: Path of each session's photo, or None.
     """
 
-    def __init__(self, dialogs: list[OwnDialog], name: str, rules: Rules = OURS) -> None:
+    def __init__(
+        self, dialogs: list[OwnDialog], name: str, rules: Rules = OURS, exhibits: Exhibits | None = None
+    ) -> None:
         accept = {turn.interaction_id: turn.answers for dialog in dialogs for turn in dialog.turns if turn.answers}
         facts = {
-            turn.interaction_id: TurnFacts(answerable=bool(turn.answers)) for dialog in dialogs for turn in dialog.turns
+            turn.interaction_id: TurnFacts(
+                answerable=bool(turn.answers), identity=_asks_name(dialog.photo, turn.answers, exhibits or {})
+            )
+            for dialog in dialogs
+            for turn in dialog.turns
         }
         table = datasets.Dataset.from_list([_to_crag_layout(dialog) for dialog in dialogs], features=_FEATURES)
         own_rules = replace(rules, blank_address_is_ego=False, ego_image="as it is")
@@ -42,6 +53,19 @@ class OwnQuestions(CragDataset):
         if self.photos[session.session_id] is None:
             return LoadedImage(None)
         return self.load_original(session)
+
+
+def _asks_name(photo: Path | None, answers: Sequence[str], exhibits: Exhibits) -> bool | None:
+    """Return whether the name of the depicted exhibit is an accepted answer; None if no exhibit is known.
+
+    Nothing says which exhibit a visitor's photo shows, so that the name of any of them counts for it.
+    """
+    if not exhibits:
+        return None
+    if photo is None:
+        return False
+    names = exhibits.get(photo.resolve()) or [name for names in exhibits.values() for name in names]
+    return not {name.casefold() for name in names}.isdisjoint(answer.casefold() for answer in answers)
 
 
 _FEATURES = datasets.Features(
@@ -68,13 +92,18 @@ def _to_crag_layout(dialog: OwnDialog) -> dict[str, Any]:
     }
 
 
-def load_own_questions(file: Path, rules: Rules = OURS) -> OwnQuestions:
+def load_own_questions(file: Path, rules: Rules = OURS, exhibits: Exhibits | None = None) -> OwnQuestions:
     """Load a file of questions.
+
+    Args:
+        file: The file.
+        rules: See ``CragDataset``.
+        exhibits: What the photos of the collection show, by which questions of identity are told.
 
     Raises:
         EvaluationError: The file cannot be read, or rows are malformed (``question_files.read_questions``).
     """
-    return OwnQuestions(read_questions(file), f"{file.resolve().parent.name}/{file.name}", rules)
+    return OwnQuestions(read_questions(file), f"{file.resolve().parent.name}/{file.name}", rules, exhibits)
 
 
 def load(
@@ -86,6 +115,7 @@ def load(
     *,
     online: bool = False,
     rules: Rules = OURS,
+    exhibits: Exhibits | None = None,
 ) -> CragDataset:
     """Load what ``--dataset`` names: a file of one's own questions, which has no types or splits, or a data set in the organiser's layout.
 
@@ -93,5 +123,5 @@ def load(
         EvaluationError: As for ``load_own_questions`` and ``crag_dataset.load``.
     """
     if path is not None and (file := find_questions(path)) is not None:
-        return load_own_questions(file, rules)
+        return load_own_questions(file, rules, exhibits)
     return crag_dataset.load(dataset_type, split, revision, path, cache, online=online, rules=rules)

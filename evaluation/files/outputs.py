@@ -32,8 +32,8 @@ ORGANISER_COLUMNS = (
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
 OUR_COLUMNS = (
-    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", JUDGE_FAILED,
-    "error_cause",
+    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", "identity",
+    JUDGE_FAILED, "error_cause",
 )  # fmt: skip
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
@@ -194,6 +194,7 @@ def _parse_row(row: Mapping[str, str]) -> JudgedTurn:
             _parse_optional_bool(row.get("answerable", "")),
             row.get("source") or None,
             int(float(row["hops"])) if row.get("hops") else None,  # pandas makes floats of a column with gaps
+            _parse_optional_bool(row.get("identity", "")),
         ),
     )
 

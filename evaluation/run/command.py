@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from evaluation.data.crag_dataset import CragDataset, DatasetType
+    from evaluation.data.own_dataset import Exhibits
     from evaluation.data.sampling import Sample
     from evaluation.records import AnsweredTurn
     from evaluation.report.html_report import ReportPart
@@ -118,7 +119,8 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging = _judging(options, bars)
-    datasets = [(kind, load(kind, options), folder) for kind, folder in options.folders]
+    exhibits = config.read_exhibits()
+    datasets = [(kind, load(kind, options, exhibits), folder) for kind, folder in options.folders]
     samples = {kind: sample for kind, dataset, _ in datasets if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []
     noted: dict[str, Any] = {}
@@ -205,8 +207,11 @@ def draw_sample(kind: DatasetType, dataset: CragDataset, options: RunOptions) ->
     return draw_balanced(dataset.sessions, size, options.balanced)
 
 
-def load(kind: DatasetType, options: RunOptions) -> CragDataset:
-    """Load a data set; images may be fetched unless HF_HUB_OFFLINE says that there is no network."""
+def load(kind: DatasetType, options: RunOptions, exhibits: Exhibits | None = None) -> CragDataset:
+    """Load a data set; images may be fetched unless HF_HUB_OFFLINE says that there is no network.
+
+    ``exhibits`` says what the photos of a collection show.
+    """
     from evaluation.data import own_dataset
     from evaluation.data.diagnostics import load_diagnostics
 
@@ -217,5 +222,12 @@ def load(kind: DatasetType, options: RunOptions) -> CragDataset:
         )
     place = options.own_questions or options.dataset
     return own_dataset.load(
-        kind, options.split, options.revision, place, options.cache, online=online, rules=options.rules
+        kind,
+        options.split,
+        options.revision,
+        place,
+        options.cache,
+        online=online,
+        rules=options.rules,
+        exhibits=exhibits,
     )

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evaluation.records import AnsweredTurn, JudgedTurn, TurnFacts
+from evaluation.records import ANSWER_KINDS, AnsweredTurn, JudgedTurn, TurnFacts
 from evaluation.rules import OURS, MissRule, Rules
 from evaluation.scores.metrics import list_run_metrics
 
@@ -199,33 +199,38 @@ def score_groups(
 
 @dataclass(frozen=True)
 class Split:
-    """Two groups of turns by a fact that the data set states.
+    """Groups of turns by a fact that the data set states.
 
     Attributes:
         key: Name in scores_dictionary.json.
         heading: Heading of the table of the groups.
-        meaning: Explains the two groups to those who read the table.
-        fact: Returns the fact, None if it is not stated.
-        yes: Name of the group for which the fact holds.
-        no: Name of the other group.
+        meaning: Explains the groups to those who read the table.
+        kind: Returns the name of a turn's group, None if the fact is not stated.
+        names: Names of the groups, in the order of the table.
     """
 
     key: str
     heading: str
     meaning: str
-    fact: Callable[[TurnFacts], bool | None]
-    yes: str
-    no: str
+    kind: Callable[[TurnFacts], str | None]
+    names: tuple[str, ...]
 
     def group(self, judged: JudgedTurn) -> str | None:
         """Return the name of a turn's group, or None if the data set does not state the fact."""
-        fact = self.fact(judged.facts)
-        return None if fact is None else self.yes if fact else self.no
+        return self.kind(judged.facts)
 
     def groups(self, turns: Iterable[JudgedTurn]) -> dict[str, list[JudgedTurn]]:
-        """Return the turns of both groups by name; empty if the fact is stated of no turn."""
+        """Return the turns of each group by name; empty if the fact is stated of no turn."""
         turns_by_group = group_turns(turns, self.group)
-        return {name: turns_by_group[name] for name in (self.yes, self.no) if name in turns_by_group}
+        return {name: turns_by_group[name] for name in self.names if name in turns_by_group}
+
+
+def _choose_name(fact: bool | None, names: tuple[str, str]) -> str | None:
+    return None if fact is None else names[0] if fact else names[1]
+
+
+_PHOTOS = ("same photo", "another photo")
+_QUESTIONS = ("answerable", "unanswerable")
 
 
 SPLITS = (
@@ -233,25 +238,22 @@ SPLITS = (
         "by_photo",
         "Photo",
         "of the knowledge graph, altered, or another one of the same thing",
-        lambda facts: facts.same_photo,
-        "same photo",
-        "another photo",
+        lambda facts: _choose_name(facts.same_photo, _PHOTOS),
+        _PHOTOS,
     ),
     Split(
         "by_answerable",
         "Question",
         "whether graph and pages hold what its answer takes",
-        lambda facts: facts.answerable,
-        "answerable",
-        "unanswerable",
+        lambda facts: _choose_name(facts.answerable, _QUESTIONS),
+        _QUESTIONS,
     ),
     Split(
         "by_attribute",
         "Answer",
-        "an attribute of the graph, or what takes a page or several facts",
-        lambda facts: facts.one_attribute,
-        "one attribute",
-        "anything else",
+        "the name of the thing in the photo, an attribute of the graph, or what takes a page or several facts",
+        lambda facts: facts.answer_kind,
+        ANSWER_KINDS,
     ),
 )
 

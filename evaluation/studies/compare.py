@@ -100,9 +100,7 @@ class CompareOptions(ComparisonOptions):
     against: Annotated[str | None, Flag(metavar="NAME")] = Field(
         None, description="preset or label that the others are tested against; not given: the first"
     )
-    groups: bool = Field(
-        False, description="tables by photo, answerable and attribute too, where the data set knows them"
-    )
+    groups: bool = Field(False, description="tables by photo, question and answer too, where the data set knows them")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,6 +17,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 from agents.unanswered import LOSSES, Loss, Way, find_loss
 from evaluation.scores.losses import find_answer, holds_answer
 from evaluation.studies import collection_check
+from tests.evaluation.worlds import picture
 
 PAGES = {
     "tickets": "# Tickets\nA family ticket costs 29 euros.",
@@ -108,13 +109,17 @@ def test_an_index_is_read_back(tmp_path: Path) -> None:
     house = tmp_path / "house"
     (house / "pages").mkdir(parents=True)
     (house / "pages" / "tickets.md").write_text(PAGES["tickets"])
+    (house / "photos").mkdir()
+    picture().save(house / "photos" / "mill.png")
+    (house / "photos" / "mill.txt").write_text("Old Mill\n")
     config = RunConfig.read(cache=tmp_path / "cache", knowledge=house)
-    assert config.read_indexed() is None
+    assert config.read_indexed() is None and config.read_exhibits() == {}
     assert build_index([str(house), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
     indexed = config.read_indexed()
     assert indexed is not None and ("pages/tickets.md", True) in [
         (name, holds_answer(text, ["29 euros"])) for name, text in indexed
     ]
+    assert config.read_exhibits() == {(house / "photos" / "mill.png").resolve(): ("Old Mill",)}
 
 
 def test_every_loss_has_words_and_a_way() -> None:

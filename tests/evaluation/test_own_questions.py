@@ -200,6 +200,29 @@ def test_questions_become_sessions_with_accepted_answers(folder: Path) -> None:
     assert (without.image, without.note) == (None, None), "a question without a photo lacks none"
 
 
+def test_a_question_of_identity_has_the_name_of_its_exhibit_among_its_answers(folder: Path) -> None:
+    (folder / "photos").mkdir()
+    for name in ("mill.png", "barn.png"):
+        picture().save(folder / "photos" / name)
+    rows = (
+        "photos/mill.png,What is this?,a mill|Old Mill",
+        "photos/mill.png,Which building is behind it?,Red Barn",
+        "visitors/mill.png,What is this?,old mill",
+        "visitors/mill.png,Who built this?,John Smith",
+        ",Which building is the oldest?,Old Mill",
+    )
+    file = write_csv(folder, "\n".join(["photo,question,answers", *rows]) + "\n")
+    exhibits = {
+        (folder / "photos" / f"{name}.png").resolve(): (title,)
+        for name, title in (("mill", "Old Mill"), ("barn", "Red Barn"))
+    }
+    data = load_own_questions(file, exhibits=exhibits)
+    facts = [data.facts[session.turns[0].interaction_id] for session in data.sessions]
+    assert [fact.identity for fact in facts] == [True, False, True, False, False]
+    assert [fact.answer_kind for fact in facts] == ["its name", "anything else"] * 2 + ["anything else"]
+    assert {fact.answer_kind for fact in load_own_questions(file).facts.values()} == {None}, "no exhibit is known"
+
+
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> ScriptedAgent:
     """A scripted agent in place of CragAgent, with no search."""

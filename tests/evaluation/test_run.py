@@ -339,26 +339,26 @@ def test_groups_of_turns_are_scored_apart_where_the_data_set_knows_them(
     table = pd.read_csv(world / "out" / ALL_TURNS)
     facts = {
         "a": {"same_photo": True, "answerable": True, "source": "kg", "hops": 1},
-        "b": {"same_photo": False, "answerable": None, "source": "kg", "hops": 2},
+        "b": {"same_photo": False, "answerable": None, "source": "kg", "hops": 2, "identity": False},
+        "c": {"source": "kg", "hops": 1, "identity": True},
     }
     _facts(world, {row["interaction_id"]: facts.get(row["session_id"], {"scene": "x"}) for _, row in table.iterrows()})
     assert _main(world, "--no-report") == 0
     scores = _scores(world)
-    # dialog a: right, right, missing; dialog b: right, right; nothing is known of c
+    # dialog a: right, right, missing; dialog b: right, right; of c only the answer is known
     assert {name: group["total"] for name, group in scores["by_photo"].items()} == {"same photo": 3, "another photo": 2}
     assert scores["by_photo"]["same photo"]["truthfulness_score"] == pytest.approx(2 / 3)
     assert scores["by_photo"]["another photo"]["truthfulness_score"] == 1.0
     assert list(scores["by_answerable"]) == ["answerable"]
-    assert {name: group["total"] for name, group in scores["by_attribute"].items()} == {
-        "one attribute": 3,
-        "anything else": 2,
-    }
+    by_answer = {name: group["total"] for name, group in scores["by_attribute"].items()}
+    assert list(by_answer.items()) == [("its name", 2), ("one attribute", 3), ("anything else", 2)]
     assert scores["intervals_95"]["by_photo"] == {"same photo": {}, "another photo": {}}  # one dialog each
     printed = capsys.readouterr().out
-    assert "By photo" in printed and "another photo" in printed and "one attribute" in printed
+    assert "By photo" in printed and "another photo" in printed and "its name" in printed and "one attribute" in printed
     turns = read_turn_table(world / "out")
     assert [turn.facts.same_photo for turn in turns if turn.turn.session_id == "b"] == [False, False]
-    assert {turn.turn.session_id: turn.facts.one_attribute for turn in turns} == {"a": True, "b": False, "c": None}
+    assert {turn.turn.session_id: turn.facts.one_attribute for turn in turns} == {"a": True, "b": False, "c": True}
+    assert {turn.turn.session_id: turn.facts.identity for turn in turns} == {"a": None, "b": False, "c": True}
 
 
 def test_answers_to_another_question_or_truth_get_neither_accept_forms_nor_facts(world: Path) -> None:

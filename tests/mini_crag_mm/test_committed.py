@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,6 +11,9 @@ import pytest
 from PIL import Image
 
 from agents.search.pages.web_cache import cache_name
+from evaluation.data import crag_dataset
+from evaluation.data.sampling import draw_balanced
+from evaluation.records import ANSWER_KINDS
 from mini_crag_mm.content_models import SPLITS, Content, load_content
 from mini_crag_mm.generator.set_rules import check_all, compute_held_out_share
 from mini_crag_mm.loader import SET_ROOT, SetPaths, read_index_image, read_kg, read_layout, read_pages
@@ -112,6 +116,19 @@ def test_data_sets_load_in_both_revisions(datasets: BuiltDatasets, content: Cont
     assert {path.name for path in datasets.image_cache.iterdir()} == {
         cache_name(make_scene_url(scene)) for scene in used
     }
+
+
+def test_the_sample_of_the_demo_asks_what_something_is(datasets: BuiltDatasets, tmp_path: Path) -> None:
+    makefile = (SET_ROOT.parent / "Makefile").read_text(encoding="utf-8")
+    values = dict(re.findall(r"^(SPLIT|CONVERSATIONS|SEED) \?= (\S+)$", makefile, re.MULTILINE))
+    samples = [
+        draw_balanced(dataset.sessions, int(size), int(values["SEED"])).sessions
+        for task, size in zip(TASKS, values["CONVERSATIONS"].split(","), strict=True)
+        for dataset in [crag_dataset.load(task, values["SPLIT"], path=datasets.root, cache=tmp_path)]
+    ]
+    facts = crag_dataset.read_facts([datasets.root])
+    kinds = [facts[turn.interaction_id].answer_kind for sample in samples for each in sample for turn in each.turns]
+    assert {*kinds} == {*ANSWER_KINDS}, Counter(kinds)
 
 
 def test_nothing_names_a_machine() -> None:

@@ -20,6 +20,7 @@ from mini_crag_mm.organiser_format import (
     ImageQuality,
     Revision,
     Task,
+    asks_name,
     build_datasets,
     classify_photo,
     collect_turn_facts,
@@ -128,6 +129,7 @@ def test_facts_and_accept_forms_by_interaction(datasets: BuiltDatasets) -> None:
     nothing = facts[make_interaction_id("t_m001#1")]
     assert (nothing["same_photo"], nothing["in_graph"], nothing["photo_group"]) == (None, None, "no-entity")
     assert facts[make_interaction_id("t_q003")]["answerable"] is False
+    assert fact["identity"] is nothing["identity"] is False
 
 
 def test_what_general_knowledge_answers_is_neither_answerable_nor_unanswerable(
@@ -138,6 +140,22 @@ def test_what_general_knowledge_answers_is_neither_answerable_nor_unanswerable(
     assert (
         collect_turn_facts("t_q003", question, scene, read_layout(built.layout)[scene.id], None)["answerable"] is None
     )
+
+
+@pytest.mark.parametrize(
+    ("category", "accept", "asks"),
+    [
+        ("simple-recognition", ("a square", "red square"), True),
+        ("simple-recognition", ("paint",), False),
+        ("comparison", ("red square",), False),
+    ],
+)
+def test_a_turn_asks_for_a_name_if_it_is_to_recognise_what_an_accepted_answer_names(
+    tiny_content: Content, category: str, accept: tuple[str, ...], asks: bool
+) -> None:
+    question = tiny_content.questions["t_q001"].model_copy(update={"query_category": category, "accept": accept})
+    assert asks_name(question, tiny_content.entities["red_square"]) is asks
+    assert not asks_name(question, None)
 
 
 @pytest.mark.parametrize(
