@@ -27,6 +27,7 @@ from agents.asking.readers.answers import ANSWER, ANSWERS, STEP_ANSWER
 from agents.asking.readers.verdicts import YES_NO
 from agents.base.command_options import Flag
 from agents.base.revisions import split_revision
+from agents.english.plain_text import normalise_text, tokenise, tokenise_content
 from agents.models.base import ChatReply
 from agents.record import REQUEST_IMAGES, Exchange, StageRecord, TurnRecord
 from agents.texts.replies import was_cut
@@ -36,7 +37,6 @@ from evaluation.files.outputs import read_own_table
 from evaluation.files.run_dataset import SelectAccept, make_accept_selector
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
-from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
 from evaluation.judge.rule_judge import KEY_SHARE
 from evaluation.records import DEFAULT_REVISION, AnsweredTurn, JudgedTurn
 from evaluation.scores.scoring import is_miss

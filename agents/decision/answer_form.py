@@ -6,7 +6,7 @@ from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.english.knowledge_conflict import YES_OR_NO
-from agents.english.number_forms import NUMBER_WORD
+from agents.english.plain_text import normalise_text
 from agents.english.question_kinds import asks_name_of_shown, is_about_several
 from agents.turn import Turn
 
@@ -18,7 +18,7 @@ _ASKS_FIGURE = re.compile(
     rf"{_START}how (?:many|much(?! of)|old|tall|high|long(?! did)|wide|deep|heavy|far|fast|large|big)\b", re.IGNORECASE
 )
 _FIGURE = re.compile(
-    rf"\d|\b(?:{NUMBER_WORD}|no|none|once|twice|half|quarter|single|never|(?:second|minute|hour|day|week|month|year|decade)s?)\b",
+    r"\d|\b(?:hundred|thousand|no|none|once|twice|half|quarter|single|never|(?:second|minute|hour|day|week|month|year|decade)s?)\b",
     re.IGNORECASE,
 )
 _ASKS_TIME = re.compile(rf"{_START}(?:when|(?:which|what) (?:time|year|month|day|season|century))\b", re.IGNORECASE)
@@ -74,7 +74,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     has_choice = _OR.search(question) is not None
     if YES_OR_NO.match(answer) and not has_choice:
         return "yes or no does not answer the question"
-    if _ASKS_FIGURE.match(question) and not _FIGURE.search(answer):
+    if _ASKS_FIGURE.match(question) and not _FIGURE.search(normalise_text(answer)):
         return "the question asks for a figure, and the answer has none"
     if _ASKS_TIME.match(question) and not _TIME.search(answer):
         return "the question asks for a time, and the answer has none"

@@ -1,4 +1,4 @@
-"""Parses quantities and ranges in short answers, in units by pint, and computes with them."""
+"""Computes with the quantities, ranges and dates of short answers."""
 
 from __future__ import annotations
 
@@ -7,47 +7,23 @@ import math
 import operator
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Literal, get_args
 
-import pint
-
-from agents.english.dates import NO_UNIT, Day, Span, is_date, move, parse_day
-from agents.english.number_forms import replace_number_words
-from agents.english.step_plans import DECIMAL_COMMA, Condition, Operation, parse_calculation
+from agents.english.dates import Day, Span, is_date, move, parse_day
+from agents.english.plain_text import normalise_spelling
+from agents.english.quantities import SIGNS, Quantity, convert, find_quantities, normalise_quantities
+from agents.english.step_plans import Condition, Operation, parse_calculation
 from agents.texts.text import has_words
 
 Bound = Literal["low", "high", "middle"]
 """Which number of a range counts: of what is asked for at least, at most, or neither."""
 
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-SCALE = rf"(?:{'|'.join(_SCALES)})\b"
-_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+,\d{1,2}(?!\d)|\d+(?:\.\d+)?|\.\d+"
-_MINUS = r"(?:[-−](?=[\d.$€£])|minus\s)"
-_UNIT = r"[A-Za-z°%µ²³/]+"
-_QUANTITY = re.compile(
-    rf"(?P<minus>(?<![\w)]){_MINUS})?(?P<sign>[$€£]\s?)?(?<![A-Za-z\d])(?<![A-Za-z]-)(?P<low>{_NUMBER})(?:\s?(?P<scale>{SCALE}))?"
-    rf"(?:(?:-to-|\s?(?:-|–|—|to|and)\s?)(?P<high_minus>{_MINUS})?(?:[$€£]\s?)?(?P<high>{_NUMBER})(?:\s?(?P<high_scale>{SCALE}))?)?"
-    rf"(?:(?:\+?\s?|-)(?P<unit>{_UNIT}(?:\s{_UNIT}){{0,3}}))?",
-    re.IGNORECASE,
-)
-_UNREAD = re.compile(  # part of a number that says more than its figures
-    r"\s?(?:[×⁄^/*±½¼¾'’\"′″]|e\d|\d|(?:st|nd|rd|th)\b|x\s?\d|(?:[a-z]+\s)?and\sa\b|[a-z°]{1,20}(?:\s[a-z°]{1,20})?\s?(?:to|–|—)\s?[-−]?\d|"
-    r"(?P<unit>[a-z]+)\sand\s[\d,.]+\s(?P=unit)\b)",
-    re.IGNORECASE,
-)
-_REST = re.compile(r"\.?[\s-](?:and\s)?(?P<number>\d+(?:\.\d+)?)[\s-]?(?P<unit>[A-Za-z]+)")  # "4 in" of "6 ft 4 in"
-_NOTHING = re.compile(rf"in\b(?!\W*$)|(?!in\b){NO_UNIT}", re.IGNORECASE)  # at the end "in" is inches
-_ONE_UNIT = re.compile(r"\S+$|(?:square|cubic|sq)\s|.*\sper\s", re.IGNORECASE)
-_COUNTRY = re.compile(r"\b(?:U\.?S\.?|Canadian)\s+(?=dollars?\b|gal)", re.IGNORECASE)
-_CURRENCIES = ("dollar = [dollar] = USD", "cent = dollar / 100", "euro = [euro] = EUR", "sterling = [sterling]")
-_MONEY = {"$": "dollar", "€": "euro", "£": "sterling"}  # as pint is told of them
-_MEANT = {  # otherwise than pint takes them
-    **{"kilo": "kg", "kilos": "kg", "calorie": "kcal", "calories": "kcal", "ml": "ml", "fl": "fluid_ounce"},
-    **{"degrees celsius": "degC", "degrees c": "degC", "degrees fahrenheit": "degF", "degrees f": "degF"},
-}
+_UNREAD = re.compile(r"\s?(?:[×⁄^/±'′\"]|\d|x\s?\d|(?:[a-z]+\s)?and\sa\b)", re.IGNORECASE)
+"""Part of a number that says more than its figures: "3 x 10", "5 and a half"."""
+_FIGURE = re.compile(r"(?<![\w.-])\d")  # not that of a name: "A380"
+_PARTS = ("half", "halves", "third", "quarter", "fifth")  # of a number: "two thirds", "half a million"
 _YES = re.compile(r"\W*(yes|no)\b", re.IGNORECASE)
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     **dict.fromkeys(("before", "less than"), operator.lt),
@@ -62,18 +38,22 @@ class ComputationError(ValueError):
 
 
 @dataclass(frozen=True)
-class Quantity:
-    """A number with its unit as pint knows it, with a word that is no unit ("eggs"), or with a sign of money."""
+class Result:
+    """A computed number with its unit, or the noun that it counts, in the words of the facts.
+
+    Attributes:
+        exact: Whether all digits are meant: those of a sum, not those of a ratio.
+    """
 
     value: float
-    unit: str = ""
-    exact: bool = field(default=False, compare=False)  # whether all digits are meant: of a sum, not of a ratio
+    words: str = ""
+    exact: bool = False
 
     def __str__(self) -> str:
-        """Format the quantity as an answer shows it."""
-        if self.unit in _MONEY:
-            return f"{self.unit}{self.value:,.2f}"
-        return f"{_format_number(self.value, self.exact)} {self.unit}".rstrip()
+        """Format the number as an answer shows it."""
+        if self.words and self.words in SIGNS:
+            return f"{self.words}{self.value:,.2f}"
+        return f"{_format_number(self.value, self.exact)} {self.words}".rstrip()
 
 
 def _format_number(value: float, exact: bool) -> str:
@@ -82,27 +62,6 @@ def _format_number(value: float, exact: bool) -> str:
     if not exact or not math.isclose(float(digits), value, rel_tol=1e-13):
         digits = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}" if abs(value) < 1e15 else f"{value:.10g}"
     return f"{Decimal(digits):,f}"
-
-
-@lru_cache(maxsize=1)
-def _units() -> pint.UnitRegistry[float]:
-    registry: pint.UnitRegistry[float] = pint.UnitRegistry()
-    for definition in _CURRENCIES:
-        registry.define(definition)
-    return registry
-
-
-@lru_cache(maxsize=256)
-def _find_unit(words: str) -> pint.Unit | None:
-    """Return the unit that pint knows by these words; None for other words ("eggs", "points")."""
-    name = _MEANT.get(words.lower()) or _MONEY.get(words, words)
-    names = (name, name.lower()) if _ONE_UNIT.match(name) else ()  # blanks are products to pint: "m in" is none
-    for each in (*names, name.replace(" ", "_")):
-        try:
-            return _units().Unit(each)
-        except Exception:  # noqa: BLE001 - pint raises errors of a dozen kinds on words that are no units: "eggs", "fruits per"
-            continue
-    return None
 
 
 def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
@@ -115,45 +74,51 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
     Raises:
         ComputationError: The answer contains no number, or one that is written in a way that is not read.
     """
-    plain = replace_number_words(_COUNTRY.sub("", text.replace("\u00a0", " ")))
-    match = _QUANTITY.search(plain)
-    if match is None:
-        raise ComputationError(f"no number in {text!r}")
-    if any(_UNREAD.match(plain, match.end(end)) for end in ("low", "scale", "high", "high_scale") if match[end]):
-        raise ComputationError(f"a number that is not read in {text!r}")
-    low, high = _parse_ends(match)
-    value = {"low": min(low, high), "high": max(low, high), "middle": (low + high) / 2}[bound]
-    is_noun = match["unit"] and not _NOTHING.match(plain, match.start("unit"))
-    unit = (match["sign"] or "").strip() or (_choose_unit(match["unit"]) if is_noun else "")
-    rest = _REST.match(plain, match.start("unit") + len(unit)) if unit and low == high else None
-    if rest is not None and _find_unit(unit) is not None and _find_unit(rest["unit"]) is not None:
-        value += _convert(Quantity(float(rest["number"]), rest["unit"]), Quantity(value, unit))
-    return Quantity(value, unit)
+    for number_words in (False, True):  # "one quetzal is 100 centavos"
+        plain = normalise_quantities(normalise_spelling(text, number_words=number_words))
+        quantities = [each for each in find_quantities(plain) if not each.is_in_name]
+        if quantities:
+            return _combine(plain, quantities, bound)
+    raise ComputationError(f"no number in {text!r}")
 
 
-def _parse_ends(match: re.Match[str]) -> tuple[float, float]:
-    """Return the two ends of a range, alike for a single number; "7 to 8 million" says the scale of both."""
-    low = _number(match["low"])
-    scale, high_scale = (_SCALES.get((match[name] or "").lower(), 1.0) for name in ("scale", "high_scale"))
-    high = _number(match["high"]) if match["high"] else low
-    scale = high_scale if match["high"] and not match["scale"] and low < high else scale
-    low, high = low * scale, high * (high_scale if match["high"] else scale)
-    is_negative = match["high_minus"] if match["high"] else match["minus"]
-    return -low if match["minus"] else low, -high if is_negative else high
+def _combine(text: str, quantities: Sequence[Quantity], bound: Bound) -> Quantity:
+    """Return the first quantity of a text, with the end of its range or the rest in a smaller unit ("8 h 56 min").
+
+    Raises:
+        ComputationError: It is written in a way that is not read.
+    """
+    first, second = quantities[0], quantities[1] if len(quantities) > 1 else None
+    unread = ComputationError(f"a number that is not read in {text!r}")
+    if _FIGURE.search(text[: first.start]) or _is_unread(text, first):
+        raise unread
+    between = text[first.end : second.start].strip() if second else None
+    if second and (between in ("-", "to", "-to-") or (between == "and" and "between" in text[: first.start].lower())):
+        if _is_unread(text, second):
+            raise unread
+        ends = sorted((first.value, _convert(second, first)))
+        value = {"low": ends[0], "high": ends[1], "middle": sum(ends) / 2}[bound]
+        return replace(first if first.unit else second, value=value)
+    if second and first.unit and between in ("", "and"):
+        rest = convert(second, first.unit)
+        if rest is None or rest >= 1:
+            raise unread
+        return replace(first, value=first.value + rest)
+    return first
 
 
-def _number(text: str) -> float:
-    return float(DECIMAL_COMMA.sub(".", text).replace(",", ""))
+def _is_unread(text: str, quantity: Quantity) -> bool:
+    """Return whether a quantity is a part of what its text says: "3/4", "5 and a half", "two thirds"."""
+    is_unit = quantity.unit is not None and quantity.words not in SIGNS
+    return (
+        quantity.unit == "clock"
+        or quantity.words.lower().startswith(_PARTS)
+        or text[: quantity.start].rstrip().lower().endswith(("half a", "half"))
+        or _UNREAD.match(text, quantity.end - len(quantity.words) if is_unit else quantity.end) is not None
+    )
 
 
-def _choose_unit(words: str) -> str:
-    """Return as many words as pint knows as one unit, else the first of them, which may be a noun ("eggs")."""
-    parts = words.split()
-    names = (" ".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((name for name in names if _find_unit(name) is not None), parts[0])
-
-
-def calculate(printed: str) -> Quantity:
+def calculate(printed: str) -> Result:
     """Evaluate a printed calculation: "12 x 15 + 20" is 200.
 
     Raises:
@@ -161,7 +126,7 @@ def calculate(printed: str) -> Quantity:
     """
     signs = parse_calculation(printed)
     try:
-        return Quantity(_evaluate(ast.parse(signs or "", mode="eval").body), exact=True)
+        return Result(_evaluate(ast.parse(signs or "", mode="eval").body), exact=True)
     except (SyntaxError, ZeroDivisionError, OverflowError) as error:
         raise ComputationError(f"no calculation: {printed!r}") from error
 
@@ -201,7 +166,7 @@ def compute_dates(operation: Operation, facts: Sequence[str]) -> tuple[Day, Day]
         lengths = [(parse_quantity(fact, "low"), parse_quantity(fact, "high")) for fact in durations]
     except ComputationError:
         return None
-    spans: list[Any] = [low.unit.lower().removesuffix("s") for low, _ in lengths]
+    spans: list[Any] = [low.unit for low, _ in lengths]
     if not {*spans} <= {*get_args(Span)}:
         return None
     sign = 1 if operation == "sum" else -1
@@ -258,23 +223,23 @@ def _meets_words(condition: Condition, fact: str) -> bool:
     return has_words(fact.casefold(), limit)
 
 
-def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Quantity:
+def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle") -> Result:
     """Compute the sum, difference, product or ratio of quantities, in the unit of the first one that has a unit.
 
     Raises:
         ComputationError: A fact contains no number, the units do not match, or the divisor is zero.
     """
     quantities = [parse_quantity(fact, bound) for fact in facts]
-    base = next((each for each in quantities if each.unit), quantities[0])
+    base = next((each for each in quantities if each.words), quantities[0])
     if operation == "product":
-        return Quantity(math.prod(each.value for each in quantities), base.unit, exact=True)
+        return Result(math.prod(each.value for each in quantities), base.words, exact=True)
     values = [_convert(each, base) for each in quantities]
     if operation == "ratio":
         if len(values) != 2 or values[1] == 0:
             raise ComputationError("a ratio is of two numbers, the second not 0")
-        return Quantity(values[0] / values[1])
+        return Result(values[0] / values[1])
     total = math.fsum(values) if operation == "sum" else abs(values[0] - math.fsum(values[1:]))
-    return Quantity(total, base.unit, exact=values == [each.value for each in quantities])
+    return Result(total, base.words, exact=values == [each.value for each in quantities])
 
 
 def _convert(one: Quantity, other: Quantity) -> float:
@@ -285,16 +250,12 @@ def _convert(one: Quantity, other: Quantity) -> float:
     Raises:
         ComputationError: The units are of different kinds, or one of them is known and the other is none ("443 m", "103 stories").
     """
-    unit, other_unit = _find_unit(one.unit), _find_unit(other.unit)
-    if not one.unit or not other.unit or (unit is None and other_unit is None):
+    if not one.words or not other.words or (one.unit is None and other.unit is None):
         return one.value
-    error = ComputationError(f"{one} and {other} are not of one kind")
-    if unit is None or other_unit is None:
-        raise error
-    try:
-        return float(_units().Quantity(one.value, unit).to(other_unit).magnitude)
-    except Exception as cause:  # pint raises errors of a dozen kinds, of which an AssertionError is one
-        raise error from cause
+    value = convert(one, other.unit)
+    if value is None:
+        raise ComputationError(f"{one.text} and {other.text} are not of one kind")
+    return value
 
 
 def rank_facts(operation: Operation, facts: Sequence[str]) -> list[int]:

@@ -11,6 +11,8 @@ from typing import Literal
 from dateutil.parser import parse
 from dateutil.relativedelta import relativedelta
 
+from agents.english.plain_text import COUNTS_NOTHING
+
 Span = Literal["day", "week", "month", "year"]
 
 _MONTH = rf"(?:{'|'.join((*calendar.month_name[1:], *calendar.month_abbr[1:], 'Sept'))})\b\.?"
@@ -22,15 +24,13 @@ DATE = (
     r"|\d{4}-(?:0\d|1[0-2])-\d{2}\b)"
 )
 """A date with a month, as a regular expression; case does not count."""
-NO_UNIT = r"(?:to|and|or|in|at|by|from|of|on|is|are|was|were|with|for|as|if|when|than|after|before|since|during|but|per|out|under|until)\b"
-"""Words that may follow a figure and that it does not count, as a regular expression."""
 
 _DATE = re.compile(DATE, re.IGNORECASE)
 _YEAR = re.compile(  # of "1200 to 1150 BC" the first, of the same era
     r"(?<![\w,.])(?P<early>\d{1,4})(?:\s?(?:-|–|to)\s?\d{1,4})?\s?(?P<era>B\.?C|A\.?D|C\.?E)\b\.?E?"
     r"|\b(?P<year>1\d{3}|20\d{2})\b|\bAD\s?(?P<after>\d{1,4})\b"
 )
-_COUNTS_NOTHING = re.compile(rf"\s*(?:$|[^\w\s%°]|{NO_UNIT})", re.IGNORECASE)
+_WORD = re.compile(r"\s*([\w°%]*)")
 _COMMON_YEAR = 2001  # in place of a year that nobody says: one without 29 February
 _SPANS: dict[Span, tuple[Span, ...]] = {
     "day": ("day", "week", "month", "year"),
@@ -88,7 +88,10 @@ def is_date(text: str) -> bool:
     figure, date, year = re.search(r"\d", text), _DATE.search(text), _YEAR.search(text)
     if figure is None or (date is not None and date.start() <= figure.start()):
         return date is not None
-    return year is not None and year.start() <= figure.start() and bool(_COUNTS_NOTHING.match(text, year.end()))
+    if year is None or year.start() > figure.start():
+        return False
+    following = _WORD.match(text, year.end())
+    return following is None or following[1].lower() in {"", *COUNTS_NOTHING}
 
 
 def move(day: Day, count: float, span: Span) -> Day:

@@ -2,12 +2,10 @@
 
 import calendar
 import re
-import unicodedata
 from collections.abc import Sequence
 
-from agents.english.computation import SCALE
 from agents.english.dates import DATE, parse_day
-from agents.english.number_forms import NUMBER_WORD, parse_number_words
+from agents.english.plain_text import normalise_text
 from agents.texts.orders import list_added_names
 from agents.texts.refusals import refuses
 
@@ -24,16 +22,16 @@ _TURNS = frozenset(
     "wrong denied unknown".split()
 )
 """Words that negate the answer beside them, or leave it open: "not Italy", "Italy or France"."""
-_WORD = re.compile(r"(?:(?<![\w)])[-–−])?\d+(?:[.,]\d+)*(?:(?:s|st|nd|rd|th)\b)?|%|\w+")
+_WORD = re.compile(r"(?:(?<![\w)])-)?\d+(?:[.,]\d+)*(?:(?:s|st|nd|rd|th)\b)?|%|\w+")
 _DATE = re.compile(DATE, re.IGNORECASE)
-_RANGE_SIGN = re.compile(r"(?<=\d)\s?[-–−—]\s?(?=\d)")
-_SPELLINGS = ((_RANGE_SIGN, " to "), (re.compile(r"\bminus (?=\d)"), "-"), (re.compile(r"\bper ?cent\b"), "%"))
-_NUMBER_WORDS = re.compile(rf"\b(?!{SCALE}){NUMBER_WORD}(?:[ -](?!{SCALE}){NUMBER_WORD})*\b(?! of\b)")
-_RANGE_WORDS = frozenset({"to", "and"})
-_MAKES_ANOTHER_NUMBER = frozenset(
-    (*"hundred thousand million billion trillion % bc bce".split(), *map(str.lower, calendar.month_name[1:]))
+_SPELLINGS = (
+    (re.compile(r"(?<=\d)\s?-\s?(?=\d)"), " to "),
+    (re.compile(r"\bminus (?=\d)"), "-"),
+    (re.compile(r"\bper ?cent\b"), "%"),
 )
-"""Words after which a number is another one: "10 million", "1889 BC", and the day of a date."""
+_RANGE_WORDS = frozenset({"to", "and"})
+_MAKES_ANOTHER_NUMBER = frozenset(("%", "bc", "bce", *map(str.lower, calendar.month_name[1:])))
+"""Words after which a number is another one: "5%", "1889 BC", and the day of a date."""
 
 
 def split_words(answer: str) -> tuple[str, ...]:
@@ -41,13 +39,10 @@ def split_words(answer: str) -> tuple[str, ...]:
 
     1,250 and 1250 are the same number, three is 3, and July 4, 1776 is 4 July 1776.
     """
-    plain = unicodedata.normalize("NFKD", _DATE.sub(_spell_date, answer).casefold())
-    plain = "".join(ch for ch in plain if not unicodedata.combining(ch))
+    plain = normalise_text(_DATE.sub(_spell_date, answer))
     for pattern, spelling in _SPELLINGS:
         plain = pattern.sub(spelling, plain)
-    plain = _NUMBER_WORDS.sub(_spell_number, plain)
-    words = (re.sub(r",(?=\d{3}\b)", "", word).replace("–", "-").replace("−", "-") for word in _WORD.findall(plain))
-    return tuple(word for word in words if word not in _ARTICLES)
+    return tuple(word for word in _WORD.findall(plain) if word not in _ARTICLES)
 
 
 def _spell_date(match: re.Match[str]) -> str:
@@ -55,13 +50,6 @@ def _spell_date(match: re.Match[str]) -> str:
         return str(parse_day(match.group()))
     except ValueError:  # 31 February
         return match.group()
-
-
-def _spell_number(match: re.Match[str]) -> str:
-    words = match.group()
-    if words == "one" and match.string.strip(" .!") != words:
-        return words  # seldom a number: "the one on the left"
-    return parse_number_words(words) or words
 
 
 def says_something(answer: str | None) -> bool:

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from text_to_num import alpha2digit
 
 from agents.english.dates import DATE, parse_day
+from agents.english.plain_text import DECIMAL_COMMA
 from agents.english.question_kinds import asks_yes_or_no
 from agents.texts.text import FIGURE
 
@@ -52,7 +53,6 @@ _CONDITIONS = {
 _MAX_LIMIT = 40  # characters of what facts are held against
 _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
-DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
 _PROPER = re.compile(r"(?<=[a-z,] )[a-z]?[A-Z]+[a-z\d]")  # the beginning of a name within a question
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
 _CHOICE = re.compile(

@@ -10,7 +10,7 @@ from itertools import takewhile
 from agents.english.computation import (
     Bound,
     ComputationError,
-    Quantity,
+    Result,
     calculate,
     compute,
     compute_dates,
@@ -139,11 +139,11 @@ def _measure_time(question: str, first: Day, second: Day) -> str:
     return f"{count:,} {span}{'' if count == 1 else 's'}"
 
 
-def _compute_quantity(question: str, operation: Operation, facts: Sequence[str]) -> Quantity:
+def _compute_quantity(question: str, operation: Operation, facts: Sequence[str]) -> Result:
     bound: Bound = "high" if BOUNDED.search(question) else "middle"
     quantity = compute(operation, facts, bound)
     if operation == "ratio" and _WHOLE.search(question):
-        return Quantity(float(math.ceil(round(quantity.value, 9))))  # as many as are needed are whole
+        return Result(float(math.ceil(round(quantity.value, 9))))  # as many as are needed are whole
     return quantity
 
 

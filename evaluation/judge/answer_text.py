@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from rapidfuzz.distance import DamerauLevenshtein
 
-from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
-from evaluation.judge.quantities import Quantity, find_quantities, normalise_quantities
+from agents.english.plain_text import normalise_text, tokenise, tokenise_content
+from agents.english.quantities import Quantity, find_quantities, normalise_quantities
 
 FUZZY_LENGTH = 8
 """Words of at least this many letters may differ by one edit (spelling); shorter ones name too many different things."""

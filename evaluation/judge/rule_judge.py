@@ -23,15 +23,15 @@ from dataclasses import replace
 from itertools import combinations, product
 from math import isclose
 
-from evaluation.judge.answer_text import AnswerText, Clause
-from evaluation.judge.plain_text import tokenise, tokenise_content
-from evaluation.judge.quantities import (
+from agents.english.plain_text import tokenise, tokenise_content
+from agents.english.quantities import (
     EQUIVALENT_TOLERANCE,
     RELATIVE_TOLERANCE,
     Quantity,
     agrees_with_any,
     is_same_quantity,
 )
+from evaluation.judge.answer_text import AnswerText, Clause
 from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 

@@ -10,8 +10,8 @@ import string
 from collections import Counter
 from collections.abc import Sequence
 
-from evaluation.judge.plain_text import normalise_text, tokenise, tokenise_content
-from evaluation.judge.quantities import Quantity, find_quantities, is_same_quantity, normalise_quantities
+from agents.english.plain_text import normalise_text, tokenise, tokenise_content
+from agents.english.quantities import Quantity, find_quantities, is_same_quantity, normalise_quantities
 
 RELAXED = 0.05
 """Share by which a number may differ from the true one (Methani et al., 2020; Masry et al., 2022, section 5.1)."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from agents.english.plain_text import normalise_text, tokenise
+from agents.english.quantities import normalise_quantities
 from agents.record import EvidenceFound, StageRecord, TurnRecord, Unanswered
 from agents.texts.refusals import refuses
 from agents.unanswered import Loss, Way, find_loss, why_unanswered
-from evaluation.judge.plain_text import normalise_text, tokenise
-from evaluation.judge.quantities import normalise_quantities
 from evaluation.records import JudgedTurn
 
 _POLARITY = {("yes",), ("no",)}

@@ -14,6 +14,7 @@ from pydantic import Field
 from rich.console import Console
 
 from agents.base.command_options import Flag
+from agents.english.plain_text import normalise_text, tokenise
 from agents.record import BoxFound, TurnRecord
 from agents.unanswered import LOSSES, Loss, Way, find_loss
 from evaluation.commands import make_console, run_to_exit_status
@@ -30,7 +31,6 @@ from evaluation.data.diagnostics import (
 )
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.traces import read_all_traces
-from evaluation.judge.plain_text import normalise_text, tokenise
 from evaluation.records import EvaluationError, JudgedTurn
 from evaluation.scores.slices import summarise_group
 from evaluation.studies.figures import describe_failing, mark_failing

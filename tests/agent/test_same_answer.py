@@ -37,6 +37,7 @@ def test_answers_are_compared_by_their_words() -> None:
         ("Three Gorges Dam", "The Three Gorges Dam of 1994"), ("four", "It has 4 legs."),
         ("July 4, 1776", "4 July 1776"), ("It was signed on July 4th, 1776.", "1776-07-04"), ("1776", "July 4, 1776"),
         ("330", "It is 330 m high."), ("1889", "In 1889, at 300 m."), ("2 to 3", "It lays 2-3 eggs."), ("5%", "about 5 percent"),
+        ("9th", "He was the ninth Sapa Inca."), ("$14.50", "14,50"), ("Alzheimer disease", "It is Alzheimer's disease."),
         ("−5", "-5 degrees"), ("5 BC", "about 5 BC"), ("2", "2 to the left"),
     ],
 )  # fmt: skip

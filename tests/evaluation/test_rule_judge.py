@@ -279,7 +279,12 @@ WITH_ACCEPT = [
     (*WHAT, ("Eiffel Tower",), "I don't know, maybe the Eiffel Tower.", False),
 ]
 
+COINS = ("How much money is this?", "A quarter, a dime, a nickel and a penny make 41 cents ($0.41).")
+
 WITHOUT_ACCEPT = [
+    (*COINS, "The four coins make 41 cents.", True),
+    (*COINS, "They are worth 0.41 US dollars.", True),
+    (*COINS, "They are worth $4.10.", False),
     (*TALL, "330 metres", True),
     (*TALL, "1,083 feet", True),
     (*TALL, "The Eiffel Tower is 324 metres tall.", False),

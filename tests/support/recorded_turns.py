@@ -28,6 +28,8 @@ from agents.texts.injection import gives_orders, neutral
 from agents.texts.orders import orders_in, rests_on_orders
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Draft
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem
 from mini_crag_mm.content_models import load_content
 from mini_crag_mm.loader import SET, read_kg, read_lines, read_pages
 from tests.support.injections import load_cases
@@ -175,4 +177,5 @@ def _judge(turn: RecordedTurn, answer: str) -> None:
         rests_on_orders(answer, turn.question, [(turn.entity.name if turn.entity else "", turn.answers[0])])
     knowledge_conflict.is_same_answer(turn.answers[0], answer, turn.question)
     knowledge_conflict.find_negations(answer)
+    RuleJudge().judge(JudgeItem(turn.question, turn.answers[0], answer))
     compute_features(turn.question, Draft((turn.answers[0],), None, answer), None)
