@@ -112,42 +112,6 @@ def test_an_example_is_asked_and_survives_a_reload_until_it_is_cleared(open_page
     assert "300 m" not in talk.inner_text()
 
 
-def test_an_earlier_answer_is_clicked_for_its_evidence(open_page: Any) -> None:
-    page = open_page(crag_agent())
-    details, talk = page.locator("#told"), page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
-    for count, question in enumerate(("How tall?", "And now?"), 1):
-        ask(page, question)
-        expect(talk.get_by_text("300 m")).to_have_count(count)
-    expect(details).to_contain_text("Verdict")
-    talk.get_by_text("300 m").first.click()
-    expect(details).to_contain_text("How tall? 300 m")
-    expect(details).to_contain_text("Verdict")
-    talk.get_by_text("And now?").click()
-    expect(details).to_contain_text("And now? 300 m")
-
-
-def test_a_new_photo_begins_a_new_dialog(open_page: Any) -> None:
-    page = open_page(crag_agent())
-    talk = page.locator("#talk")
-    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
-    expect(page.locator("#photo img")).to_be_visible()
-    ask(page, "How tall?")
-    expect(talk).to_contain_text("300 m")
-    page.locator("#examples button").last.click()
-    expect(talk).not_to_contain_text("300 m")
-
-
-@pytest.mark.parametrize("content", [b"just a text", b""])
-def test_no_picture_and_no_photo_are_said_in_words(open_page: Any, content: bytes) -> None:
-    page = open_page(crag_agent())
-    page.set_input_files("#photo input[type=file]", make_file(content, "text.jpg"))
-    expect(page.get_by_text("This file cannot be read as a photo")).to_be_visible()
-    ask(page, "How tall is this?")
-    expect(page.locator("#talk")).to_contain_text("There is no photo yet")
-    expect(page.locator("#question textarea")).to_have_value("How tall is this?")
-
-
 def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
     agent, stage = held()
     page = open_page(agent)
@@ -162,25 +126,6 @@ def test_stages_are_shown_and_a_question_can_be_stopped(open_page: Any) -> None:
     stage.go.set()
     ask(page, "How tall?")
     expect(talk).to_contain_text("300 m")
-
-
-def test_a_visitor_who_leaves_keeps_nobody_waiting(open_page: Any) -> None:
-    agent, stage = held()
-    page = open_page(agent)
-    page.set_input_files("#photo input[type=file]", make_file(encoded(PHOTO)))
-    expect(page.locator("#photo img")).to_be_visible()
-    ask(page, "How tall?")
-    expect(page.locator("#told")).to_contain_text("waiting for the test")
-    url, context = page.url, page.context
-    page.close()  # the agent works on, until it is told that nobody waits
-    stage.entered.clear()
-    other = context.new_page()
-    other.goto(url)
-    expect(other.locator("#photo img")).to_be_visible()  # as the browser kept it
-    ask(other, "How tall?")
-    assert stage.entered.wait(SECONDS)  # else it would wait for ever
-    stage.go.set()
-    expect(other.locator("#talk")).to_contain_text("300 m")
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
@@ -252,16 +197,6 @@ def press_until(page: Page, element: Any) -> None:
             return
         page.keyboard.press("Tab")
     raise AssertionError("no key reaches it")
-
-
-def test_a_question_without_a_photo_is_an_example_too(open_page: Any) -> None:
-    page = open_page(crag_agent())
-    page.locator("#examples button").first.click()
-    expect(page.locator("#photo img")).to_be_visible()
-    page.get_by_role("button", name="What does a ticket cost?").click()
-    expect(page.locator("#photo img")).to_have_count(0)
-    page.click("#ask")
-    expect(page.locator("#told")).to_contain_text("Verdict")
 
 
 def test_the_picture_of_the_page_is_made_by_a_command(browser: Any, open_page: Any, tmp_path: Path) -> None:

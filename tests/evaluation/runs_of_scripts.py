@@ -10,10 +10,8 @@ import pytest
 from rich.console import Console
 
 from agents.base_agent import Message
-from agents.crag_agent import CragAgent
-from agents.settings.run_config import RunConfig
 from evaluation.run import command
-from tests.evaluation.worlds import ScriptedAgent, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedAgent, picture, row, use_agent, write_dataset
 
 TURNS = (3, 2, 2)
 
@@ -29,11 +27,7 @@ def scripted_world(folder: Path) -> Iterator[Path]:
     rows = [row(name, turns, "v0.1.2", picture(), None) for name, turns in zip("abc", TURNS, strict=True)]
     write_dataset(folder, rows, "v0.1.2")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-            patch.delenv(name, raising=False)
-        patch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
-        patch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedAgent(answer, batch_size=2))
+        use_agent(patch, lambda *_, **__: ScriptedAgent(answer, batch_size=2))
         yield folder
 
 

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from evaluation.files.outputs import write_outputs
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 from evaluation.studies import agreement as study
 from evaluation.studies.agreement import measure_agreement, read_labels, select_judged
-from tests.evaluation.worlds import judged, picture, row, write_dataset
+from tests.evaluation.worlds import judged, picture, row, run_command, write_dataset
 
 
 def make_verdicts(verdicts: str) -> dict[Key, bool]:
@@ -137,12 +136,7 @@ def test_a_broken_line_of_labels_is_named(tmp_path: Path, ending: str) -> None:
 
 
 def run(tmp_path: Path, *arguments: str) -> tuple[int, str]:
-    with (tmp_path / "said.txt").open("w+") as file:
-        status = study.main(
-            [*arguments, "--no-progress", "--cache", str(tmp_path / "c")], Console(file=file, width=200)
-        )
-        file.seek(0)
-        return status, file.read()
+    return run_command(study.main, *arguments, "--no-progress", "--cache", tmp_path / "c")
 
 
 def test_the_rule_a_runs_table_and_a_person_are_compared(tmp_path: Path) -> None:

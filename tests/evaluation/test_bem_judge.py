@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from rich.console import Console
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from evaluation.judge.bem_judge import CUT, BemJudge
 from evaluation.judge.judging import BatchJudge, choose_judge, judge_turns
 from evaluation.records import JudgeError, JudgeItem
 from evaluation.studies import answer_metrics
-from tests.evaluation.worlds import judged
+from tests.evaluation.worlds import judged, run_command
 from tests.models.tiny_rankers import save_bem
 
 ANSWER, TRUTH, QUESTION = "red car", "the red car in paris", "what is it?"
@@ -92,11 +91,9 @@ def test_all_answers_go_through_in_batches(checkpoint: Path, monkeypatch: pytest
 def test_it_judges_saved_answers_of_a_command(checkpoint: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in judged("hh")))
-    with (tmp_path / "said.txt").open("w+") as file:
-        arguments = [str(path), "--eval-model", f"bem:{checkpoint}", "--no-progress", "--cache", str(tmp_path)]
-        assert answer_metrics.main(arguments, Console(file=file, width=160)) == 0
-        file.seek(0)
-        assert f"judged now by bem:{checkpoint.name}" in file.read()
+    arguments = (path, "--eval-model", f"bem:{checkpoint}", "--no-progress", "--cache", tmp_path)
+    status, output = run_command(answer_metrics.main, *arguments)
+    assert status == 0 and f"judged now by bem:{checkpoint.name}" in output
 
 
 def test_what_is_no_such_checkpoint_is_told(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from typing import Any
 import datasets
 import pytest
 from PIL import Image, ImageDraw
-from rich.console import Console
 
 import local_evaluation
 from agents.base_agent import BaseAgent
@@ -29,7 +28,7 @@ from evaluation.run.options import parse
 from evaluation.run.provided_evidence import look_up_gold_entries
 from evaluation.studies import stage_truth
 from evaluation.studies.stage_truth import compare_turn, iou, is_named, sum_up
-from tests.evaluation.worlds import judged, write_records
+from tests.evaluation.worlds import judged, run_command, stay_offline, write_records
 from tests.search.conftest import IMAGE_ID, write_sources
 
 BOX = [480, 320, 1440, 1920]  # of a photo of 1920 x 2560: a quarter, an eighth, three quarters and three quarters
@@ -98,8 +97,7 @@ class Listening(BaseAgent):
 @pytest.fixture
 def ask(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[int, Listening, Path]]:
     """Run local_evaluation.py over the copy; ``pipeline`` is what the profile's indices are opened as."""
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    stay_offline(monkeypatch)
 
     def run(*arguments: str, pipeline: Any = None) -> tuple[int, Listening, Path]:
         agent, out = Listening(), tmp_path / "out"
@@ -296,11 +294,8 @@ def run_folder(place: Path, form: str, verdicts: str, records: Callable[[JudgedT
 
 
 def call(tmp_path: Path, *arguments: str | Path) -> tuple[int, str]:
-    with (tmp_path / "said.txt").open("w+") as file:
-        more = ["--no-progress", "--cache", tmp_path / "cache", "--out", tmp_path / "study"]
-        status = stage_truth.main([*map(str, (*arguments, *more))], Console(file=file, width=200))
-        file.seek(0)
-        return status, file.read()
+    more = ["--no-progress", "--cache", tmp_path / "cache", "--out", tmp_path / "study"]
+    return run_command(stage_truth.main, *arguments, *more)
 
 
 def test_runs_in_two_forms_are_laid_side_by_side(copy: Path, tmp_path: Path) -> None:

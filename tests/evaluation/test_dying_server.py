@@ -15,7 +15,7 @@ from agents.models.chat.openai_chat import OpenAIChat
 from agents.profiles.profile import Profile
 from agents.profiles.reach import unreachable
 from evaluation.run import command
-from tests.evaluation.worlds import picture, row, write_dataset
+from tests.evaluation.worlds import picture, row, stay_offline, write_dataset
 from tests.support.chat_server import refused, serve_chat
 from tests.support.failing_server import FAILURES
 
@@ -26,8 +26,7 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a preset without searches over six questions, a question a call; returns the status and what was printed."""
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    stay_offline(monkeypatch)
     rows = [row(f"s{number}", 1, "v0.1.2", picture(), None) for number in range(SESSIONS)]
     write_dataset(tmp_path, rows, "v0.1.2")
 
@@ -80,8 +79,7 @@ def test_a_missing_server_key_or_model_is_reported_before_the_first_question(
 
 
 def test_a_key_that_another_role_lacks_is_reported_with_the_role(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    stay_offline(monkeypatch)
     server = {"kind": "openai", "model": "small-1"}
     profile = Profile(name="mine", models={"chat": {"kind": "mine:Vlm"}, "small_chat": server})
     message = unreachable(profile, ("small_chat", "chat"), (), (), servers=True) or ""

@@ -22,7 +22,6 @@ from agents.settings.run_config import RunConfig
 from evaluation.files.outputs import ALL_TURNS, SCORES, read_turn_table
 from evaluation.files.responses import RESPONSES, read_responses
 from evaluation.files.run_log import RUN_LOG, read_run_log
-from evaluation.records import JudgedTurn
 from evaluation.rules import RULES
 from evaluation.run import command
 from evaluation.run.options import DEFAULT_ERROR_LIMIT, parse_error_limit
@@ -30,7 +29,7 @@ from evaluation.scores.scoring import score
 from evaluation.studies import answer_metrics, compare, flips, leaderboard
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.test_run import ORGANISER
-from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedAgent, judged, picture, row, use_agent, write_dataset
 
 BUSY = ChatReply("", "error", error="The server answers 429: slow down", no_answer=True)
 BROKEN = ChatReply("", "error", error="The server answers 500: out of memory")
@@ -51,11 +50,7 @@ class World:
             for turn in item["turns"]:
                 turn["query"] = f"What is {turn['interaction_id']}?"
         write_dataset(folder, rows, "v0.1.2")
-        monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-        for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-            monkeypatch.delenv(name, raising=False)
-        monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
-        monkeypatch.setattr(CragAgent, "from_config", self.build)
+        use_agent(monkeypatch, self.build)
 
     def build(self, *_: Any, **__: Any) -> CragAgent:
         models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready={"chat": ScriptedChat(self.say)})
@@ -113,14 +108,6 @@ def test_an_error_is_in_every_file_and_on_the_terminal(world: World) -> None:
     assert '<option value="error">error</option>' in report
     assert report.count('<article class="turn error"') == 2
     assert "Errors, counted as missing" in report and "The server answers 429: slow down" in report
-
-
-def test_a_run_without_errors_says_nothing_of_them(world: World) -> None:
-    status, output = world.run()
-    assert status == 0 and "turns are errors" not in output
-    assert all("error_cause" not in line for line in world.lines())
-    assert json.loads((world.folder / "out" / SCORES).read_text())["errors"] == {"all": 0, "ego": 0, "causes": {}}
-    assert "Errors, counted" not in (world.folder / "out" / "report.html").read_text()
 
 
 def test_scores_are_those_of_the_text_by_every_rule() -> None:
@@ -221,13 +208,6 @@ def test_an_agent_that_returns_no_text_makes_errors(
     assert [line["interaction_id"] for line in world.lines() if line.get("error_cause") == "agent"] == ["b-0"]
 
 
-def test_an_agent_that_never_returns_text_stops_the_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: NoText(lambda _: True))
-    status, output = world.run("--max-failures", "2")
-    assert status == 2 and "the last 2 calls of the agent failed on every turn" in output and "NoneType" in output
-    assert world.lines() == []
-
-
 def test_a_refusal_is_no_error(world: World) -> None:
     world.fails = {"a-0": ChatReply("I don't know", "stop"), "b-0": ChatReply("", "stop")}
     status, _ = world.run()
@@ -315,8 +295,3 @@ def test_a_comparison_keeps_the_figures_of_a_run_with_errors(world: World, capsy
     world.fails = {}
     assert compare.main([*arguments, *options]) == 0, "the same command asks errors again"
     assert pd.read_csv(world.folder / "out" / "comparison.csv").loc[0, "errors"] == 0
-
-
-def test_a_turn_that_is_no_error_has_its_verdict() -> None:
-    turn: JudgedTurn = judged("m")[0]
-    assert turn.verdict == "miss"

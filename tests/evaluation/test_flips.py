@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from agents.record import PictureFound, StageRecord, TurnRecord
 from evaluation.files.outputs import write_outputs
@@ -18,7 +17,7 @@ from evaluation.records import EvaluationError, JudgedTurn, RunLogLine
 from evaluation.studies import flips
 from evaluation.studies.flips import find_first_difference, find_flips
 from evaluation.studies.judged_entries import Entry
-from tests.evaluation.worlds import judged, write_records
+from tests.evaluation.worlds import judged, run_command, write_records
 
 
 def trace(*stages: StageRecord) -> TurnRecord:
@@ -82,11 +81,8 @@ def test_flips_are_counted_and_traced(tmp_path: Path) -> None:
     entity = trace(replace(SEARCH, pictures=()), OTHER)
     one = run_folder(tmp_path / "one", before, [same] * 4)  # the last turn has no trace
     two = run_folder(tmp_path / "two", after, [other, other, entity, other])
-    with (tmp_path / "said.txt").open("w+") as file:
-        console = Console(file=file, width=200)
-        assert flips.main([str(one), str(two), "--out", str(tmp_path / "out")], console) == 0
-        file.seek(0)
-        output = file.read()
+    status, output = run_command(flips.main, one, two, "--out", tmp_path / "out")
+    assert status == 0
     result = json.loads((tmp_path / "out" / "flips.json").read_text())
     assert result["matrix"]["right"] == {"right": 1, "missing": 0, "wrong": 1, "error": 0, "unjudged": 0}
     assert (

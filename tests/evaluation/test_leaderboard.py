@@ -9,24 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from rich.console import Console
 
-from agents.models.base import ChatReply
 from evaluation.files.outputs import ACCEPTED, write_outputs
 from evaluation.files.run_log import RUN_LOG
-from evaluation.judge import judging, server
-from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, RunLogLine, index_questions
-from evaluation.run.options import RunOptions
 from evaluation.scores.slices import count_groups, mean_points, summarise_group, weighted_total
 from evaluation.studies import judged_entries, leaderboard
 from evaluation.studies.judged_entries import Entry, Saved, add_labels, distinguish_labels, find_saved, load_labels
 from evaluation.studies.leaderboard import BOTH, build_boards
 from evaluation.studies.paired_tests import adjust_p_values, compare_runs, pair_turns, permutation_p
-from tests.agent.scripted import ScriptedChat
-from tests.evaluation.worlds import judged, picture, row, write_dataset
+from tests.evaluation.worlds import judged, picture, row, run_command, write_dataset
 
 REQUIRED = ("session_id", "interaction_id", "query", "ground_truth", "agent_response")
 
@@ -56,13 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     def call(*arguments: str | Path) -> tuple[int, str]:
-        with (tmp_path / "said.txt").open("w+") as file:
-            status = leaderboard.main(
-                [*map(str, arguments), "--no-progress", "--cache", str(tmp_path / "cache")],
-                Console(file=file, width=160),
-            )
-            file.seek(0)
-            return status, file.read()
+        return run_command(leaderboard.main, *arguments, "--no-progress", "--cache", tmp_path / "cache", width=160)
 
     return call
 
@@ -238,27 +224,6 @@ def test_a_table_by_other_rules_is_not_taken_over(tmp_path: Path, run: Callable[
     assert "judged by a person; rules: research-release" in run(path, "--rules", "research-release")[1]
 
 
-def test_judging_again_costs_no_call(
-    tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """2,000 turns, of which half are misses: a warm cache answers for the judge."""
-    chat = ScriptedChat(lambda _: ChatReply('{"accuracy": true}', "stop", usage=(100, 1)))
-    monkeypatch.setattr(server, "OpenAIChat", lambda *_, **__: chat)
-    monkeypatch.setenv("OPENAI_API_KEY", "key")
-
-    def judge(*_: Any, **__: Any) -> OpenAIJudge:
-        return OpenAIJudge("m", cache=tmp_path / "replies")
-
-    monkeypatch.setattr(judging, "choose_judge", judge)
-    turns = answers(["h", "m"] * 1000)
-    turns = [replace(turn, agent_response=f"{turn.agent_response} {n // 2}") for n, turn in enumerate(turns)]
-    path = save(tmp_path / "many.jsonl", turns)
-    assert run(path)[0] == 0
-    assert len(chat.requests) == 1000
-    assert run(path)[0] == 0
-    assert len(chat.requests) == 1000
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -422,11 +387,6 @@ def test_each_board_says_which_data_set_was_answered(tmp_path: Path, run: Callab
     }
 
 
-def test_both_adds_nothing_to_questions_alone(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
-    path = save(tmp_path / "a.jsonl", answers(["c", "m"]))
-    assert list(_write_board(tmp_path, run, path, "--both")["tasks"]) == ["single-turn"]
-
-
 def _write_board(tmp_path: Path, run: Callable[..., tuple[int, str]], *arguments: str | Path) -> dict[str, Any]:
     assert run(*arguments, "--out", tmp_path / "out")[0] == 0
     return dict(json.loads((tmp_path / "out" / "leaderboard.json").read_text()))
@@ -466,21 +426,6 @@ def test_p_is_exact_for_few_sessions() -> None:
     assert permutation_p(pair_turns([*dialog, *before[:1]], [*better, *before[:1]])) == pytest.approx(1.0)
 
 
-def test_only_turns_of_both_are_compared() -> None:
-    base, run = judged("chh", "a"), judged("cc", "a")
-    comparison = compare_runs(base, run)
-    assert (comparison.turns, comparison.change, comparison.interval, comparison.p) == (2, 1.0, None, None)
-
-
-@settings(max_examples=30)
-@given(st.lists(st.tuples(st.sampled_from("cmh"), st.sampled_from("cmh")), min_size=2, max_size=12))
-def test_p_does_not_depend_on_which_run_comes_first(verdicts: list[tuple[str, str]]) -> None:
-    one = [turn for n, (verdict, _) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
-    other = [turn for n, (_, verdict) in enumerate(verdicts) for turn in judged(verdict, f"s{n}")]
-    there, back = permutation_p(pair_turns(one, other)), permutation_p(pair_turns(other, one))
-    assert there is not None and there == pytest.approx(back) and 0 < there <= 1
-
-
 def test_several_comparisons_are_adjusted() -> None:
     assert adjust_p_values([0.01, None, 0.04]) == [
         pytest.approx(0.02),
@@ -495,7 +440,3 @@ def test_answers_that_were_not_judged_are_counted_apart() -> None:
     table = leaderboard.build_tables(build_boards([Entry("a", tuple(turns))])[0])[0]
     assert dict(zip(table.short, table.rows[0], strict=True))["unjudged"] == "1"
     assert "count as wrong" in table.notes[0]
-
-
-def test_the_judge_of_a_leaderboard_is_the_one_of_an_evaluation() -> None:
-    assert leaderboard.LeaderboardOptions.judge is RunOptions.judge

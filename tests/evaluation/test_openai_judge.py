@@ -16,7 +16,6 @@ from diskcache import Cache
 from openai import OpenAI
 from pydantic import create_model
 from pytest_httpserver import HTTPServer
-from rich.console import Console
 from werkzeug import Request, Response
 
 from agents.models.base import ChatReply, ChatRequest
@@ -24,9 +23,9 @@ from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.reply_cache import request_key
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge import inactivity
-from evaluation.judge.inactivity import GIVE_UP_AFTER, PATIENCE_SECONDS
+from evaluation.judge.inactivity import GIVE_UP_AFTER
 from evaluation.judge.judging import choose_judge, judge_turns
-from evaluation.judge.openai_judge import TRIES, OpenAIJudge, choose_style
+from evaluation.judge.openai_judge import TRIES, OpenAIJudge
 from evaluation.judge.options import parse_price
 from evaluation.judge.replies import parse_structured_verdict
 from evaluation.judge.rule_judge import RuleJudge
@@ -35,8 +34,7 @@ from evaluation.judge.spending import Price, Spending, look_up_price
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem, Verdict
 from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
 from evaluation.run.command import main
-from evaluation.run.options import RunOptions
-from tests.evaluation.worlds import judged
+from tests.evaluation.worlds import judged, run_command
 
 ITEM = JudgeItem("How tall is it?", "It is 330 m tall.", "330 metres")
 PATH = "/v1/chat/completions"
@@ -220,23 +218,6 @@ def test_only_the_research_releases_rules_read_its_way(
     assert not again.correct and not again.failed
 
 
-def test_the_style_follows_the_model() -> None:
-    assert choose_style("gpt-4o") == choose_style("gpt-4o-2024-11-20") == "explained"
-    assert (
-        choose_style("gpt-4o-mini")
-        == choose_style("openai/gpt-4o-mini")
-        == choose_style("Qwen/Qwen3-8B")
-        == "structured"
-    )
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_busy_server_is_tried_again(httpserver: HTTPServer, status: int) -> None:
-    server = Server(httpserver, _error(status), _error(status), '{"accuracy": true}')
-    assert server.judge().judge(ITEM).correct
-    assert len(server.requests) == 3
-
-
 def test_a_judgement_that_a_busy_server_never_makes_fails_alone(httpserver: HTTPServer, tmp_path: Path) -> None:
     server = Server(httpserver, *[_error(429, "quota")] * SERVER_TRIES, '{"accuracy": true}')
     judge = server.judge(cache=tmp_path)
@@ -244,29 +225,6 @@ def test_a_judgement_that_a_busy_server_never_makes_fails_alone(httpserver: HTTP
     assert (verdict.correct, verdict.failed) == (False, True)
     assert "did not answer after 6 tries" in verdict.reason and "quota" in verdict.reason
     assert judge.judge(ITEM).correct  # it was not kept
-
-
-@pytest.mark.parametrize("workers", [1, 4])
-def test_a_failed_judgement_ends_no_run_and_is_counted_apart(
-    httpserver: HTTPServer, tmp_path: Path, workers: int
-) -> None:
-    """One answer upsets the server, once and for all; then it comes to its senses."""
-
-    def answer(request: Request) -> Response:
-        upset = "answer 2<" in request.get_json()["messages"][1]["content"] and not mended
-        return _error(400, "this content is filtered") if upset else _completion('{"accuracy": true}')
-
-    mended: list[bool] = []
-    server = Server(httpserver, answer)
-    results = judge_turns(make_answers(6), server.judge(cache=tmp_path), workers=workers)
-    assert [result.judge_failed for result in results] == [False, False, True, False, False, False]
-    assert [result.correct for result in results] == [True, True, False, True, True, True]
-    assert "content is filtered" in results[2].reason
-    mended.append(True)
-    before = len(server.requests)
-    again = judge_turns(make_answers(6), server.judge(cache=tmp_path), workers=workers)
-    assert all(result.correct and not result.judge_failed for result in again)
-    assert len(server.requests) - before == 1  # the one that failed
 
 
 def test_a_server_that_is_gone_is_not_asked_for_ever(httpserver: HTTPServer) -> None:
@@ -297,30 +255,23 @@ class Evaluation:
     server: Server
     folder: Path
     workers: int
-    capsys: pytest.CaptureFixture[str]
 
     def run(self, answers: int, *more: str) -> tuple[int, str]:
         saved = self.folder / "response.jsonl"
         saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(answers)))
         out = self.folder / "out"
         words = f"--mode evaluate --input-file {saved} --output-dir {out} --cache {self.folder} --eval-model gpt-4o-mini --no-progress"
-        status = main([*words.split(), "--num-workers", str(self.workers), *more], Console(width=1000))
-        said = self.capsys.readouterr()
-        return status, said.out + said.err
+        return run_command(main, *words.split(), "--num-workers", str(self.workers), *more, width=1000)
 
 
 @pytest.fixture(params=[1, 4])
 def evaluation(
-    request: pytest.FixtureRequest,
-    httpserver: HTTPServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest, httpserver: HTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Callable[[Request], Response]], Evaluation]:
     def make(reply: Callable[[Request], Response]) -> Evaluation:
         server = Server(httpserver, reply)
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        return Evaluation(server, tmp_path, request.param, capsys)
+        return Evaluation(server, tmp_path, request.param)
 
     return make
 
@@ -359,21 +310,6 @@ def test_three_failures_that_are_not_in_a_row_end_nothing(httpserver: HTTPServer
     assert failed == [True, True, False, True, True, False, False]
 
 
-def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
-    let_go = threading.Event()
-
-    def hang(request: Request) -> Response:
-        let_go.wait(20)
-        return _completion("late")
-
-    server = Server(httpserver, hang, '{"accuracy": true}')
-    try:
-        assert server.judge(timeout=0.5).judge(ITEM).correct
-        assert len(server.requests) == 2
-    finally:
-        let_go.set()
-
-
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("silent", ["says nothing", "says a blank now and then"])
 def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
@@ -406,22 +342,6 @@ def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
     signs = [record.getMessage() for record in caplog.records if "has not replied for" in record.getMessage()]
     assert 2 <= len(signs) <= 7  # of all workers together
     assert "given up after 1 s" in signs[0]
-
-
-def test_the_help_says_when_a_judge_is_given_up() -> None:
-    description = RunOptions.model_fields["eval_model"].description or ""
-    assert f"not replied at all for {PATIENCE_SECONDS:.0f} s is given up" in description
-
-
-def test_patience_begins_with_a_question_that_is_not_answered(
-    httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither the time between questions nor that before a reply counts."""
-    clock = iter(range(0, 100_000, 40))
-    monkeypatch.setattr(inactivity, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
-    server = Server(httpserver, '{"accuracy": true}')
-    judge = server.judge(timeout=1e5, patience=1000.0)
-    assert all(result.correct for result in judge_turns(make_answers(20), judge, workers=1))
 
 
 def test_only_time_with_a_question_pending_counts_as_silence(
@@ -498,12 +418,6 @@ def test_garbage_once_is_forgiven(httpserver: HTTPServer) -> None:
     assert server.judge().judge(ITEM).correct
 
 
-@pytest.mark.parametrize("body", ["<html>gateway</html>", "", "{}", '{"choices": []}', "null"])
-def test_a_reply_that_is_no_completion_counts_as_garbage(httpserver: HTTPServer, body: str) -> None:
-    server = Server(httpserver, Response(body, content_type="application/json"))
-    assert server.judge().judge(ITEM).failed
-
-
 @pytest.mark.parametrize(
     ("status", "message"), [(401, "refuses the key"), (403, "refuses the key"), (404, "does not know model")]
 )
@@ -513,38 +427,6 @@ def test_what_no_retry_mends_is_said_at_once(httpserver: HTTPServer, status: int
         server.judge().judge(ITEM)
     assert "\n" not in str(caught.value)
     assert len(server.requests) == 1
-
-
-def test_no_server_at_all_is_said() -> None:
-    judge = OpenAIJudge("m", base_url="http://127.0.0.1:9/v1", first_pause=0.0)
-    assert "did not answer" in judge.judge(ITEM).reason
-
-
-@pytest.mark.parametrize(
-    ("model", "complaint", "reply", "parameter"),
-    [
-        ("m", _error(400, "response_format is not supported"), 'Here: {"accuracy": true}', "response_format"),
-        ("gpt-4o", _error(400, "Unsupported parameter: use 'max_completion_tokens'", "max_tokens"), "CORRECT", "max_tokens"),
-        ("gpt-4o", _error(400, "'temperature' does not support 0.0 with this model"), "CORRECT", "temperature"),
-    ],
-)  # fmt: skip
-def test_a_parameter_that_the_server_refuses_is_left_out_from_then_on(
-    httpserver: HTTPServer, model: str, complaint: Response, reply: str, parameter: str
-) -> None:
-    server = Server(httpserver, complaint, reply)
-    judge = server.judge(model)
-    assert judge.judge(ITEM).correct and judge.judge(ITEM).correct
-    first, *others = server.requests
-    assert len(others) == 2
-    assert all({*first} - {*request} == {parameter} for request in others)
-
-
-def test_every_optional_parameter_may_be_refused_but_nothing_is_asked_for_ever(httpserver: HTTPServer) -> None:
-    server = Server(httpserver, _error(400, "max_tokens"), _error(400, "temperature"), _error(400, "temperature"))
-    verdict = server.judge("gpt-4o").judge(ITEM)
-    assert verdict.failed and "temperature" in verdict.reason
-    assert [sorted(request) for request in server.requests][-1] == ["messages", "model"]
-    assert len(server.requests) == 3
 
 
 def make_answers(number: int) -> list[AnsweredTurn]:
@@ -659,19 +541,6 @@ def test_judgements_are_kept_by_content(httpserver: HTTPServer, tmp_path: Path) 
     assert len(server.requests) == 4
 
 
-def test_a_judging_run_that_breaks_off_goes_on_where_it_was(httpserver: HTTPServer, tmp_path: Path) -> None:
-    unlike = make_answers(6)
-    server = Server(httpserver, *['{"accuracy": true}'] * 5, _error(401))
-    with pytest.raises(JudgeError, match="refuses the key"):
-        judge_turns(unlike, server.judge(cache=tmp_path), workers=1)
-    assert len(list_judgements(tmp_path)) == 5
-    server._replies = ['{"accuracy": true}']
-    before = len(server.requests)
-    results = judge_turns(unlike, server.judge(cache=tmp_path), workers=4)
-    assert all(result.correct for result in results)
-    assert len(server.requests) - before == len(unlike) - 5
-
-
 def test_misses_and_exact_answers_are_not_asked_about(httpserver: HTTPServer) -> None:
     server = Server(httpserver, '{"accuracy": true}')
     base = judged("h")[0].turn.to_dict()
@@ -740,22 +609,10 @@ def test_a_run_is_judged_within_its_price_shown_and_judged_again(
     saved = tmp_path / "response.jsonl"
     saved.write_text("".join(json.dumps(turn.to_dict()) + "\n" for turn in make_answers(4)))
 
+    words = f"--mode evaluate --input-file {saved} --output-dir {tmp_path}/out --cache {tmp_path}/cache --eval-model gpt-4o-mini"
+
     def evaluate(*more: str) -> tuple[int, str]:
-        arguments = ["--mode", "evaluate", "--input-file", str(saved), "--output-dir", str(tmp_path / "out")]
-        with (tmp_path / "said.txt").open("w+") as file:
-            more = (
-                "--cache",
-                str(tmp_path / "cache"),
-                "--eval-model",
-                "gpt-4o-mini",
-                "--no-progress",
-                "--num-workers",
-                "1",
-                *more,
-            )
-            status = main([*arguments, *more], Console(file=file, width=200))
-            file.seek(0)
-            return status, file.read()
+        return run_command(main, *words.split(), "--no-progress", "--num-workers", "1", *more)
 
     status, output = evaluate("--max-cost", "0.0003")
     assert status == 2 and "--max-cost is $0.0003; every judgement is kept" in output

@@ -30,7 +30,6 @@ from evaluation.report.html_report import ReportPart, write_report
 from evaluation.run.generate import generate
 from evaluation.studies import calibrate
 from evaluation.studies.decisions import Turns, read_decisions
-from evaluation.studies.gate_fit import fit, make_gate, select_usable, signal_auroc
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import PLAIN, sessions
 
@@ -122,7 +121,7 @@ def test_page_and_server_show_it(presets: Path) -> None:
     assert reply["sources"][0]["text"] == "Words on the sign."
 
 
-def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
+def test_report_and_decisions_read_it(presets: Path) -> None:
     folder = presets / "run"
     turns = generate_answers(make_agent(presets), folder)
     judged = judge_turns(turns, RuleJudge())
@@ -134,22 +133,8 @@ def test_report_calibration_and_the_last_stage_read_it(presets: Path) -> None:
     for phrase in ("outside.sharpness", "in focus: yes", "in focus: no", "Words on the sign.", "50 mm"):
         assert phrase in report
     assert report.count('class="crops"') == 16
-
     table = Turns.from_decisions(read_decisions(folder, RuleJudge()))
-    names = ["outside.blur", "outside.sharpness"]
-    assert [name for name in select_usable(table) if "." in name] == names
     assert "outside.blur" in table.negative_signals and "outside.sharpness" not in table.negative_signals
-    assert [signal_auroc(table, name) for name in names] == [(1.0, 16)] * 2
-    fitted = fit(table.matrix(names), table.right, table.groups, names, 3, 0, negative_signals=table.negative_signals)
-    blur, sharpness = fitted.model["regress"].coef_[0]
-    assert blur < 0 < sharpness
-    make_gate(fitted, names, 0.5, {}).save(presets / "gate.json")
-    assert Gate.load(presets / "gate.json").features == tuple(names)
-
-    again = generate_answers(make_agent(presets, f"finalise.gate={presets / 'gate.json'}"), presets / "again")
-    assert [turn.agent_response for turn in again] == [
-        f"truth {number} 0" if number % 2 == 0 else IDK for number in range(16)
-    ]
 
 
 def test_calibrate_finds_the_signals_of_an_outside_stage_and_a_preset_decides_by_them(

@@ -21,7 +21,7 @@ from evaluation.judge.openai_judge import OpenAIJudge
 from evaluation.records import JudgeError
 from evaluation.studies.variant_runs import make_run_options
 from evaluation.studies.variants import Variant
-from tests.evaluation.worlds import picture, row, write_dataset
+from tests.evaluation.worlds import picture, row, stay_offline, write_dataset
 
 AGENTS = """
 from agents.base_agent import BaseAgent
@@ -69,9 +69,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / f"{MODULE}.py").write_text(AGENTS)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, MODULE, raising=False)
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+    stay_offline(monkeypatch)
     monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: "the pipeline")
     return tmp_path
 

@@ -11,14 +11,12 @@ from typing import Any, Literal
 import pytest
 
 import local_evaluation
-from agents.crag_agent import CragAgent
-from agents.settings.run_config import RunConfig
 from evaluation.data.own_dataset import load_own_questions
 from evaluation.data.question_files import find_questions, read_questions
 from evaluation.files.outputs import SCORES
 from evaluation.files.responses import read_responses
 from evaluation.records import EvaluationError
-from tests.evaluation.worlds import ScriptedAgent, picture
+from tests.evaluation.worlds import ScriptedAgent, picture, use_agent
 
 CSV = """photo,question,answers,dialog
 visitors/mill.png,Who built this?,J. Smith|John Smith,mill
@@ -228,10 +226,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> ScriptedAgent:
     """A scripted agent in place of CragAgent, with no search."""
     answers = {"Who built this?": "John Smith built it.", "How much is a ticket, for a child?": "6 euros"}
     scripted_agent = ScriptedAgent(lambda query, _: answers.get(query, "I don't know"))
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
-    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: scripted_agent)
+    use_agent(monkeypatch, lambda *_, **__: scripted_agent)
     return scripted_agent
 
 

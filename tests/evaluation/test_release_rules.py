@@ -222,16 +222,6 @@ def _scores(turns: list[AnsweredTurn], rules: Rules) -> dict[str, Any]:
     return scores_dictionary(judge_turns(turns, Says(), rules=rules), rules=rules)
 
 
-def test_wrong_wrong_right_by_hand() -> None:
-    turns = _make_answers(("x", "wrong"), ("x", "wrong"), ("x", "x"))
-    kit, release, ours = (_scores(turns, rules)["all"] for rules in (STARTER_KIT, RESEARCH_RELEASE, OURS))
-    assert (kit["correct_exact"], kit["correct"], kit["miss"]) == (0, 0, 1)
-    assert kit["truthfulness_score"] == pytest.approx(-2 / 3)
-    assert (release["correct"], release["miss"]) == (ours["correct"], ours["miss"]) == (1, 0)
-    assert release["truthfulness_score"] == ours["truthfulness_score"] == pytest.approx(-1 / 3)
-    assert {scores["mean_multi_turn_conversation_score"] for scores in (kit, release, ours)} == {-2 / 3}
-
-
 def test_a_right_i_dont_know_by_hand() -> None:
     """Correct and a miss in both releases: two points, one hallucination less than none, and a dialog that is not stopped."""
     turns = _make_answers(("I don't know", "I don't know"), ("x", "x"))

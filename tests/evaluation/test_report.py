@@ -25,7 +25,6 @@ from agents.record import (
     Signal,
     StageRecord,
     TurnRecord,
-    read_record,
 )
 from agents.search.collection import Collection
 from evaluation.records import JudgedTurn, RunLogLine
@@ -53,15 +52,6 @@ def _record(turn: JudgedTurn, *stages: StageRecord, **more: Any) -> TurnRecord:
 
 def _by_key(*records: TurnRecord) -> dict[tuple[str, str], TurnRecord]:
     return {record.key: record for record in records}
-
-
-def test_an_entity_that_a_later_stage_does_not_recognise_is_none() -> None:
-    searched, rejected = StageRecord("a", entity="Mug"), StageRecord("b", nearest=PictureFound("Mug", 0.22))
-    record = read_record(TurnRecord(stages=(searched, rejected, StageRecord("c"))).as_json())
-    assert record.entity is None and record.nearest == PictureFound("Mug", 0.22)
-    assert collect_notes(rejected) == {"not recognised; nearest": "Mug 0.22"}
-    again = TurnRecord(stages=(searched, rejected, StageRecord("c", entity="Cup")))
-    assert (again.entity, again.nearest) == ("Cup", None)
 
 
 def test_what_stages_found_is_read_whatever_they_are_called() -> None:

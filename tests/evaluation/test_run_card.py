@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from agents.crag_agent import CragAgent
-from agents.settings.run_config import RunConfig
 from evaluation.files import manifest
 from evaluation.files.manifest import list_models, read_manifest, write_manifest
 from evaluation.report.run_card import make_card, omit_card_fields
@@ -18,7 +16,7 @@ from evaluation.studies import agreement, flips, leaderboard
 from evaluation.studies.figures import Result, compute_figures
 from evaluation.studies.result_tables import describe_runs
 from evaluation.studies.variants import Variant
-from tests.evaluation.worlds import ScriptedCragAgent, judged, picture, row, write_dataset
+from tests.evaluation.worlds import ScriptedCragAgent, judged, picture, row, use_agent, write_dataset
 
 ROOT = Path(__file__).parents[2]
 
@@ -73,13 +71,10 @@ def test_the_days_of_a_run_are_noted_when_it_begins(tmp_path: Path, monkeypatch:
 
 def test_every_page_has_the_cards_of_its_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dataset(tmp_path, [row(name, 2, "v0.1.2", picture(), None) for name in "ab"], "v0.1.2")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.setattr(manifest, "current_commit", lambda: "abc1234-dirty")
     monkeypatch.setattr(manifest, "today", lambda: "2026-02-03")
-    monkeypatch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
     answer = iter(["number 0", "number 7"] * 4)
-    monkeypatch.setattr(CragAgent, "from_config", lambda *_, **__: ScriptedCragAgent(lambda *_: next(answer)))
+    use_agent(monkeypatch, lambda *_, **__: ScriptedCragAgent(lambda *_: next(answer)))
     runs = [str(tmp_path / name) for name in ("one", "two")]
     places = ["--dataset", str(tmp_path), "--cache", str(tmp_path / "cache")]
     for run in runs:

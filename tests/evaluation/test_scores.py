@@ -8,7 +8,6 @@ from evaluation.rules import OURS, STARTER_KIT
 from evaluation.scores.scoring import (
     bootstrap_intervals,
     conversation_score,
-    is_exact,
     is_miss,
     mean_conversation_score,
     score,
@@ -16,7 +15,6 @@ from evaluation.scores.scoring import (
     scores_dictionary,
     select_ego,
     stop_early,
-    truthfulness_points,
 )
 from tests.evaluation.worlds import judged
 
@@ -47,11 +45,6 @@ def test_both_ways_of_spotting_a_miss(answer: str, kit: bool, release: bool) -> 
     assert is_miss(answer) is (kit or release)
 
 
-def test_exact_ignores_case_and_blanks_around() -> None:
-    assert is_exact("  The Eiffel Tower ", "the eiffel tower")
-    assert not is_exact("The Eiffel Tower.", "the eiffel tower")
-
-
 def test_scores_by_hand() -> None:
     scores = score([*judged("ccm", "a"), *judged("hc", "b")])
     assert (scores.total, scores.correct, scores.miss, scores.hallucination) == (5, 3, 1, 1)
@@ -70,11 +63,6 @@ def test_one_turn_has_its_points_but_in_a_whole_run_of_a_release(verdict: str, p
     for rules in (OURS, STARTER_KIT):
         [group] = score_groups(turns, lambda turn: "a", rules).values()
         assert group.truthfulness_score == points, "the rates beside it are of the same turn"
-
-
-def test_no_turns_score_0() -> None:
-    assert score([]).truthfulness_score == 0.0
-    assert score([]).accuracy == 0.0
 
 
 @pytest.mark.parametrize(
@@ -120,27 +108,6 @@ def test_groups_are_scored_apart() -> None:
     groups = score_groups(turns, lambda turn: turn.domain)
     assert groups["food"].accuracy == 1.0
     assert groups["(none)"].hallucination == 1
-
-
-@given(DIALOGS)
-def test_every_turn_is_one_of_three(dialogs: list[str]) -> None:
-    turns = [turn for number, dialog in enumerate(dialogs) for turn in judged(dialog, f"s{number}")]
-    scores = score(turns)
-    assert scores.correct + scores.miss + scores.hallucination == scores.total
-    assert scores.hallucination == sum(turn.hallucination for turn in turns)
-    assert scores.accuracy + scores.missing + scores.hallucination_rate == pytest.approx(1)
-    assert scores.truthfulness_score == pytest.approx(scores.accuracy - scores.hallucination_rate)
-    assert scores.truthfulness_score == pytest.approx(sum(map(truthfulness_points, turns)) / len(turns))
-    assert -1 <= scores.mean_multi_turn_conversation_score <= 1
-
-
-@given(VERDICTS)
-def test_the_early_stop_only_adds_misses(dialog: str) -> None:
-    before, after = judged(dialog), stop_early(judged(dialog))
-    assert [t.turn for t in before] == [t.turn for t in after]
-    for old, new in zip(before, after, strict=True):
-        assert new.verdict in {old.verdict, "miss"}
-    assert [t.verdict for t in after[:2]] == [t.verdict for t in before[:2]]
 
 
 @given(DIALOGS)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,17 +16,14 @@ from agents.profiles.model_set import ModelSet
 from agents.record import StageRecord, TurnRecord
 from evaluation.files.run_log import read_run_log
 from evaluation.files.traces import TRACE, append_records, read_all_traces, read_traces
-from evaluation.judge.rule_judge import RuleJudge
-from evaluation.records import EvaluationError, Session
+from evaluation.records import Session
 from evaluation.run.batches import Slot
 from evaluation.run.calls import Call
 from evaluation.run.generate import generate
 from evaluation.run.launching import launch_agent, prepare
 from evaluation.run.options import parse
 from evaluation.run.replicas import Replica
-from evaluation.studies.decisions import read_decisions
 from tests.agent.scripted import ScriptedChat
-from tests.evaluation.test_calibration import _write_run
 from tests.evaluation.worlds import PLAIN, OneColour, ScriptedAgent, judged, sessions, write_records
 
 Tell = Callable[[list[dict[str, Any]]], None]
@@ -81,23 +77,6 @@ def test_the_same_question_about_two_photos_has_the_record_of_its_own_call(tmp_p
     }  # fmt: skip
     costs = read_run_log(tmp_path)
     assert all((costs[key].batch, costs[key].turn) == (record.batch, record.turn) for key, record in traces.items())
-
-
-def test_after_a_kill_the_later_record_of_a_turn_counts(tmp_path: Path) -> None:
-    dialogs = same_question(3)
-    run_agent(RecordKeeper(), tmp_path, dialogs)
-    answers = tmp_path / "response.jsonl"
-    answers.write_text(answers.read_text().splitlines(keepends=True)[0])  # the others were lost, their records were not
-    with (tmp_path / TRACE).open("a") as file:
-        file.write('{"query": "torn')
-    again = RecordKeeper()
-    again.calls = [[]] * 6
-    run_agent(again, tmp_path, dialogs, resume=True)
-    traces = read_traces(tmp_path / TRACE)
-    assert [record.answer for record in traces.values()] == ["call 1", "call 7", "call 8"]
-    assert len((tmp_path / TRACE).read_text().splitlines()) == 3  # without the torn one and those of lost answers
-    run_agent(RecordKeeper(), tmp_path, dialogs)  # begun anew
-    assert len((tmp_path / TRACE).read_text().splitlines()) == 3
 
 
 @pytest.mark.parametrize("agent", [RecordKeeper(tells=False), RecordKeeper(lacks=1), RecordKeeper(lacks=2)])
@@ -158,34 +137,6 @@ def test_lines_that_cannot_be_read_are_left_out_with_one_warning(
     assert read_traces(path, is_required=True) == {("a", "0"): replace(a, answer="later"), ("b", "0"): b}
     [warning] = caplog.messages
     assert "2 lines are left out; of the first: it is no JSON object" in warning
-
-
-def _old_line(key: Mapping[str, str]) -> str:
-    """Return a line as version 1 wrote it."""
-    stage = {
-        "stage": "finalise",
-        "seconds": 0.1,
-        "skipped": None,
-        "candidate": "x",
-        "decision": "answered",
-        "signals": {},
-    }
-    return json.dumps({"batch": 0, "turn": 0, "query": "q", "answer": "x", "stages": [stage], **key}) + "\n"
-
-
-def test_a_run_of_another_version_is_told_in_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    _write_run(tmp_path / "run")
-    path = tmp_path / "run" / TRACE
-    path.write_text(_old_line({}) * 24)
-    reason = (
-        "holds no record that can be read: it has version 1 of the record, this program reads 2; make the run again"
-    )
-    assert read_traces(path) == {}
-    [warning] = caplog.messages
-    assert warning == f"{path} {reason}"
-    with pytest.raises(EvaluationError) as caught:
-        read_decisions(tmp_path / "run", RuleJudge())
-    assert str(caught.value) == f"{path} {reason}"
 
 
 def test_records_of_several_runs_are_read_together(tmp_path: Path) -> None:

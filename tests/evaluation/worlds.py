@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import datasets
+import pytest
 from PIL import Image
+from rich.console import Console
 
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
@@ -17,6 +20,7 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile
 from agents.record import TurnRecord
 from agents.settings.presets import Settings
+from agents.settings.run_config import RunConfig
 from evaluation.data.dataset_images import LoadedImage
 from evaluation.records import AnsweredTurn, JudgedTurn, QuestionTurn, Session
 from evaluation.run.truncation import Truncator, approximate_ends
@@ -32,6 +36,26 @@ PLAIN = Truncator("rule", approximate_ends)
 
 def picture(colour: str = "red", size: tuple[int, int] = (64, 48)) -> Image.Image:
     return Image.new("RGB", size, colour)
+
+
+def run_command(main: Callable[..., int], *arguments: str | Path, width: int = 200) -> tuple[int, str]:
+    """Run a command of the evaluation; return its exit status and what it printed."""
+    stream = io.StringIO()
+    return main([str(argument) for argument in arguments], Console(file=stream, width=width)), stream.getvalue()
+
+
+def stay_offline(patch: pytest.MonkeyPatch) -> None:
+    """Keep a run from the hub and from the keys of whoever runs the tests."""
+    patch.setenv("HF_HUB_OFFLINE", "1")
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        patch.delenv(name, raising=False)
+
+
+def use_agent(patch: pytest.MonkeyPatch, build: Callable[..., Any]) -> None:
+    """Have runs build their agent by a function in place of ``CragAgent.from_config``, without a search, and stay offline."""
+    stay_offline(patch)
+    patch.setattr(RunConfig, "pipeline", lambda *_, **__: None)
+    patch.setattr(CragAgent, "from_config", build)
 
 
 def sessions(turn_counts: Sequence[int], ego: bool = True) -> list[Session]:

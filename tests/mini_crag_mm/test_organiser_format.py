@@ -27,7 +27,6 @@ from mini_crag_mm.organiser_format import (
     label_image_quality,
     make_interaction_id,
     make_scene_url,
-    make_session_id,
 )
 from tests.mini_crag_mm.conftest import tiny_files, write_files
 
@@ -172,10 +171,6 @@ def test_groups_of_photographs(tiny_content: Content, in_graph: bool, same_photo
     entity = tiny_content.entities["red_square"].model_copy(update={"in_graph": in_graph})
     assert classify_photo(entity, same_photo) == group
     assert classify_photo(None, same_photo) == "no-entity"
-
-
-def test_ids_are_stable() -> None:
-    assert make_session_id("t_q001") == make_session_id("t_q001") != make_interaction_id("t_q001")
 
 
 def test_built_once_and_again_after_a_change(

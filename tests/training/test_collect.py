@@ -4,6 +4,7 @@ import io
 import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -142,58 +143,23 @@ def test_a_run_over_another_split_is_refused_by_name(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_same_questions_about_the_same_pictures_are_refused_under_other_ids(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("prefix", "flip", "status", "message"),
+    [
+        ("other", False, 2, "of public_test about the same pictures"),
+        ("s", True, 2, "public_test"),
+        ("other", True, 0, ""),
+    ],
+    ids=["pictures", "ids", "neither"],
+)
+def test_questions_that_the_test_split_has_by_picture_or_id_are_refused(
+    run: Path, tmp_path: Path, prefix: str, flip: bool, status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    test = save_data(tmp_path / "test", "public_test", prefix="other")
-    arguments = [
-        str(run),
-        "--out",
-        str(tmp_path / "out"),
-        "--dataset",
-        str(test),
-        "--revision",
-        "v0.1.1",
-        "--cache",
-        str(tmp_path),
-    ]
-    assert collect.main(arguments) == 2
-    assert "of public_test about the same pictures" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_the_same_questions_about_other_pictures_are_taken(run: Path, tmp_path: Path) -> None:
-    test = save_data(tmp_path / "test", "public_test", prefix="other", flip=True)
-    save_data(test)
-    arguments = [
-        str(run),
-        "--out",
-        str(tmp_path / "out"),
-        "--dataset",
-        str(test),
-        "--revision",
-        "v0.1.1",
-        "--cache",
-        str(tmp_path),
-    ]
-    assert collect.main(arguments) == 0
-    assert json.loads((tmp_path / "out" / ABOUT).read_text())["public_test"] == "kept out by name and content"
-
-
-def test_the_ids_of_the_test_split_are_refused_with_other_pictures(run: Path, tmp_path: Path) -> None:
-    test = save_data(tmp_path / "test", "public_test", flip=True)
-    arguments = [
-        str(run),
-        "--out",
-        str(tmp_path / "out"),
-        "--dataset",
-        str(test),
-        "--revision",
-        "v0.1.1",
-        "--cache",
-        str(tmp_path),
-    ]
-    assert collect.main(arguments) == 2
+    data, out = save_data(save_data(tmp_path / "test", "public_test", prefix=prefix, flip=flip)), tmp_path / "out"
+    places = ["--dataset", str(data), "--revision", "v0.1.1", "--out", str(out), "--cache", str(tmp_path)]
+    assert collect.main([str(run), *places]) == status
+    assert message in capsys.readouterr().err and out.exists() is (status == 0)
+    assert status or json.loads((out / ABOUT).read_text())["public_test"] == "kept out by name and content"
 
 
 def test_each_of_two_turns_that_ask_the_same_has_its_own_requests(run: Path, tmp_path: Path) -> None:
@@ -218,13 +184,19 @@ def test_several_requests_of_a_turn_are_told_apart_by_their_prompts(data: Path, 
     assert counts == {"answer_with_evidence": 10, "answer_without_evidence": 10}
 
 
-def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) -> None:
-    """As after a failure of the stage, when each turn is tried alone."""
-    again = shutil.copytree(run, tmp_path / "again")
+def copy_with_exchanges(run: Path, folder: Path, change: Callable[[list[Any]], list[Any]]) -> Path:
+    """Copy a run, with other exchanges in each stage of its trace."""
+    target = shutil.copytree(run, folder)
     lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
     for stage in (stage for line in lines for stage in line["stages"]):
-        stage["exchanges"] = 2 * stage.get("exchanges", [])
-    (again / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        stage["exchanges"] = change(stage.get("exchanges", []))
+    (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return target
+
+
+def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) -> None:
+    """As after a failure of the stage, when each turn is tried alone."""
+    again = copy_with_exchanges(run, tmp_path / "again", lambda exchanges: 2 * exchanges)
     for folder, out in ((run, tmp_path / "once"), (again, tmp_path / "twice")):
         collect.main([str(folder), "--out", str(out), "--cache", str(tmp_path)])
     assert len(read_collected(tmp_path / "twice")) == len(read_collected(tmp_path / "once")) > 10
@@ -233,15 +205,10 @@ def test_a_request_that_was_made_again_is_taken_once(run: Path, tmp_path: Path) 
 @pytest.mark.parametrize("reason", ["error", "abort", "length"])
 def test_a_request_without_a_whole_reply_teaches_no_refusal(run: Path, tmp_path: Path, reason: str) -> None:
     """It was asked again, and answered; a reply that is as long as it may be is the model's own."""
-    failed = shutil.copytree(run, tmp_path / "failed")
-    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
-    for stage in (stage for line in lines for stage in line["stages"]):
-        stage["exchanges"] = [
-            each | more
-            for each in stage.get("exchanges", [])
-            for more in ({"reply": "It", "finish_reason": reason}, {})
-        ]
-    (failed / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    begun = {"reply": "It", "finish_reason": reason}
+    failed = copy_with_exchanges(
+        run, tmp_path / "failed", lambda exchanges: [each | more for each in exchanges for more in (begun, {})]
+    )
     collect.main([str(failed), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
     verdicts = Counter(row.reply_verdict for row in read_collected(tmp_path / "out") if row.form == "answer")
     left_out = json.loads((tmp_path / "out" / ABOUT).read_text())["requests_without_reply"]
@@ -249,16 +216,6 @@ def test_a_request_without_a_whole_reply_teaches_no_refusal(run: Path, tmp_path:
         {"correct": 5, "hallucination": 5, **({"miss": 10} if reason == "length" else {})},
         10 if reason != "length" else 0,
     )
-
-
-def change_replies(run: Path, folder: Path, **changes: str) -> Path:
-    """The run as if the model had replied otherwise to each request."""
-    target = shutil.copytree(run, folder)
-    lines = [json.loads(line) for line in (run / TRACE).read_text().splitlines()]
-    for stage in (stage for line in lines for stage in line["stages"]):
-        stage["exchanges"] = [each | changes for each in stage.get("exchanges", [])]
-    (target / TRACE).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return target
 
 
 BEGUN = "It was finished in 1889. It was built by Gust"
@@ -277,23 +234,12 @@ BEGUN = "It was finished in 1889. It was built by Gust"
 def test_a_cut_reply_is_judged_and_learned_as_the_agent_gives_it(
     run: Path, tmp_path: Path, reply: str, reason: str, verdict: str, learned: str
 ) -> None:
-    folder = change_replies(run, tmp_path / "run", reply=reply, finish_reason=reason)
+    changes = {"reply": reply, "finish_reason": reason}
+    folder = copy_with_exchanges(run, tmp_path / "run", lambda exchanges: [each | changes for each in exchanges])
     collect.main([str(folder), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
     row = next(row for row in read_collected(tmp_path / "out") if row.interaction_id == "s0-0" and row.form == "answer")
     assert (row.reply, row.reply_verdict) == (reply, verdict)
     assert [sample.reply for sample in select_samples([row], DataTable())] == [learned]
-
-
-def test_an_example_of_a_file_without_finish_reasons_has_a_whole_reply(run: Path, tmp_path: Path) -> None:
-    collect.main([str(run), "--out", str(tmp_path / "out"), "--cache", str(tmp_path)])
-    lines = [json.loads(line) for line in (tmp_path / "out" / TRAIN).read_text().splitlines()]
-    assert {line.pop("finish_reason") for line in lines} == {"stop"}
-    (tmp_path / TRAIN).write_text("".join(json.dumps(line) + "\n" for line in lines))
-    older, newer = (
-        [replace(row, folder=Path()) for row in read_examples(folder / TRAIN)]
-        for folder in (tmp_path, tmp_path / "out")
-    )
-    assert older == newer
 
 
 DESIGN = "Who designed it?"

@@ -12,7 +12,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import JudgeItem, Verdict
 from tests.evaluation.worlds import picture, row, write_dataset, write_records
 from training.chat_examples import TrainingDataError
-from training.search_router import DraftedTurn, label_turns, main, read_drafted_turns, train
+from training.search_router import DraftedTurn, label_turns, main, read_drafted_turns
 
 SIGN = ("What does the sign say?", "simple-knowledge", 'The sign says "STOP".', "The sign says STOP.")
 CAR = ("Which company made the car?", "multi-hop", "Ford made the car.", "Ford made it.")
@@ -101,13 +101,6 @@ def test_the_file_of_a_run_is_a_router_that_beats_the_majority(
     assert router.accuracy["cross_validated"] > router.accuracy["majority"]
     routes = [router.route(turn.features) for turn in read_turns(tmp_path, [SIGN, CAR, LOST])]
     assert routes == ["direct", "verify", "rag"]
-
-
-def test_training_is_deterministic(tmp_path: Path) -> None:
-    turns = read_turns(tmp_path, [SIGN, CAR, LOST], times=6)
-    labels = label_turns(turns, RuleJudge())
-    first, again = (train(turns, labels, "here") for _ in range(2))
-    assert first == again
 
 
 def test_an_answer_without_trace_is_passed_over(tmp_path: Path) -> None:
