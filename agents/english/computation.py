@@ -93,7 +93,7 @@ def _combine(text: str, quantities: Sequence[Quantity], bound: Bound) -> Quantit
     if _FIGURE.search(text[: first.start]) or _is_unread(text, first):
         raise unread
     between = text[first.end : second.start].strip() if second else None
-    if second and (between in ("-", "to", "-to-") or (between == "and" and "between" in text[: first.start].lower())):
+    if second and first.range_end:
         if _is_unread(text, second):
             raise unread
         ends = sorted((first.value, _convert(second, first)))

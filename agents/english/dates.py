@@ -80,6 +80,18 @@ def parse_day(text: str) -> Day:
     return Day(year, first.month, first.day if first.day == second.day else 0)
 
 
+def spell_dates(text: str) -> str:
+    """Write all dates of a text in one form: "July 4, 1776" is "4 July 1776"."""
+    return _DATE.sub(_spell_date, text)
+
+
+def _spell_date(match: re.Match[str]) -> str:
+    try:
+        return str(parse_day(match.group()))
+    except ValueError:  # 31 February
+        return match.group()
+
+
 def is_date(text: str) -> bool:
     """Return whether the first figure of a short answer belongs to a date.
 

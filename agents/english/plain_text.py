@@ -94,7 +94,7 @@ def stem(token: str) -> str:
         return token[:-3] + "y"
     if len(token) > 4 and token.endswith("es") and not token.endswith(("aes", "ees", "oes")):
         return token[:-1]
-    if len(token) > 3 and token.endswith("s") and not token.endswith(("us", "ss")):
+    if len(token) > 3 and token.endswith("s") and not token.endswith(("us", "ss", "0s")):
         return token[:-1]
     return token
 

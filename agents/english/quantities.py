@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pint
 
@@ -66,6 +67,7 @@ class Quantity:
         start: Where ``text`` begins.
         end: Where it ends.
         is_in_name: Whether it follows a letter and a hyphen, as in "F-22".
+        range_end: "low" or "high" for the ends of a range ("8-13 eggs"), else "".
     """
 
     value: float
@@ -76,6 +78,7 @@ class Quantity:
     start: int = 0
     end: int = 0
     is_in_name: bool = False
+    range_end: Literal["", "low", "high"] = ""
 
     @property
     def noun(self) -> str:
@@ -143,8 +146,14 @@ def _get_unit(spelling: str) -> str | None:
 
 def find_quantities(regular_text: str) -> list[Quantity]:
     """Find the quantities of a ``normalise_quantities`` text, in order; ordinals and decades are words."""
-    quantities = (_parse_quantity(number) for number in _NUMBER.finditer(regular_text))
-    return [quantity for quantity in quantities if quantity is not None]
+    parsed = (_parse_quantity(number) for number in _NUMBER.finditer(regular_text))
+    quantities = [quantity for quantity in parsed if quantity is not None]
+    for place, (low, high) in enumerate(pairwise(quantities)):
+        between = regular_text[low.end : high.start].strip()
+        is_between = between == "and" and "between" in regular_text[max(low.start - 20, 0) : low.start].lower()
+        if is_between or between in ("-", "to", "-to-"):
+            quantities[place : place + 2] = replace(low, range_end="low"), replace(high, range_end="high")
+    return quantities
 
 
 def _parse_quantity(number: re.Match[str]) -> Quantity | None:

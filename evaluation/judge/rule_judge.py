@@ -19,19 +19,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence, Set
-from dataclasses import replace
 from itertools import combinations, product
 from math import isclose
 
+from agents.english.answer_text import LIST, AnswerText, Clause, Policy
 from agents.english.plain_text import tokenise, tokenise_content
 from agents.english.quantities import (
-    EQUIVALENT_TOLERANCE,
     RELATIVE_TOLERANCE,
     Quantity,
     agrees_with_any,
-    is_same_quantity,
 )
-from evaluation.judge.answer_text import AnswerText, Clause
 from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 
@@ -59,7 +56,6 @@ _SIDE = re.compile(r"([a-z]+),? (?:on|at|to) the (left|right)\b|\bthe (left|righ
 _ONE_SIDE = re.compile(r"\bthe (left|right)\b")
 _POINTING = re.compile(r"\b(?:this|that|it|its|these|those|he|she|they|his|her|their)\b")
 _SUBJECT = re.compile(r"(?:the )?.+? (?:was|were|is|are|has|have|had|can) (.+)$")
-_LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
 _HARMLESS_OR = re.compile(r"\bor (?:so|more|less|later|earlier|about|around|fewer|higher|over)\b")
 _JOINT = re.compile(r"(,? ?\b(?:or|and)\b|, (?=\D))")
 _OPPOSITES = (
@@ -130,9 +126,10 @@ class _Case:
                 for bare in form.quantities
             ]
         self.right = (self.truth, *self.accept)
+        self.policy = Policy(ends=True)
         self.allowed = [quantity for text in (*self.right, self.query) for quantity in text.quantities]
         self.known_words = self.query.words.union(*(text.words for text in self.right))
-        self.is_list = len(_LIST.split(self.truth.plain)) >= 3
+        self.is_list = len(LIST.split(self.truth.plain)) >= 3
         self.asks_yes_or_no = bool(_YES_OR_NO_QUESTION.match(self.query.plain.rpartition(". ")[2]))
         has_figures = any(text.quantities for text in self.accept or [self.truth])
         self.asks_for_figure = bool(_NUMERIC_QUESTION.search(self.query.plain)) or (
@@ -178,7 +175,8 @@ class _Case:
         figures = [one for one in self.truth.quantities if not agrees_with_any(one, self.query.quantities)]
         if figures and _NUMERIC_QUESTION.search(self.query.plain):
             years = [one for one in figures if one.dimension == "year"]
-            right = self.has_figures(years if years and "year" in self.query.words else figures)
+            wanted = years if years and "year" in self.query.words else figures
+            right = self.response.has_figures(wanted, self.policy)
             return right, _ITS_FIGURES if right else "a figure is missing", []
         text = " ".join(clause.text for clause in self.truth.clauses if not clause.compared)
         about_it = _POINTING.search(self.query.plain) and not _WHICH_QUESTION.match(self.query.plain)
@@ -193,29 +191,8 @@ class _Case:
         return share >= (LIST_KEY_SHARE if self.is_list else KEY_SHARE), f"{share:.0%} of the key words", key
 
     def has_form(self, form: AnswerText) -> bool:
-        """Return whether the answer affirms an accept form.
-
-        Figures are compared by value, the items of a list in any order, others by their words.
-        """
-        if form.quantities:
-            rest = [word for word in form.content if word not in form.figure_words | self.query.words]
-            return self.has_figures(form.quantities) and all(self.response.affirms([word]) for word in rest)
-        items = [part for part in _LIST.split(form.plain) if part.strip()]
-        keys = [tokenise_content(part) or tokenise(part) for part in items]
-        return bool(keys) and all(self.response.affirms(key, denied=form.negated and len(keys) == 1) for key in keys)
-
-    def has_figures(self, figures: Sequence[Quantity]) -> bool:
-        """Return whether the answer affirms all figures.
-
-        "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough.
-        """
-        quantities = [quantity for clause in self.response.affirmed for quantity in clause.quantities]
-        quantities += [
-            replace(quantity, unit=None) for quantity in quantities if agrees_with_any(quantity, self.truth.quantities)
-        ]
-        bare = {quantity.value for quantity in quantities if quantity.unit is None}
-        matches = [one for one in figures if one.value in bare or agrees_with_any(one, quantities)]
-        return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in matches) for one in figures)
+        """Return whether the answer affirms an accept form."""
+        return self.response.states(form, self.policy, self.query.words)
 
     def find_contradiction(self, known_words: frozenset[str]) -> str:
         """Return why the answer contradicts the ground truth or, by an opposite comparative, words that are known; "" if it does not."""
@@ -309,7 +286,7 @@ class _Case:
                     candidate = joint == "or" or self.is_list or is_name
                     if joint and strange and candidate and set(tokenise_content(rest)) & set(key):
                         return f"another candidate: {' '.join(item)}"
-            items = [set(tokenise_content(item)) for item in _LIST.split(text)] if self.is_list else []
+            items = [set(tokenise_content(item)) for item in LIST.split(text)] if self.is_list else []
             if len([item for item in items if item and item <= self.known_words]) >= 2:
                 strangers = [item for item in items if item and item <= names - self.known_words]
                 if strangers:

@@ -301,7 +301,7 @@ def test_a_picture_taken_to_show_something_else_gives_no_image_evidence() -> Non
 
 PICTURE = Evidence("This is Big Ben.", "kg", "Big Ben", key=PICTURE_KEY)
 ROW = Evidence("The height of Big Ben is 96 m.", "kg", "Big Ben", key="height")
-PAGE = Evidence("Big Ben is 316 feet high.", "web", "Big Ben")
+PAGE = Evidence("Big Ben is 320 feet high.", "web", "Big Ben")
 
 
 class Says:
@@ -329,11 +329,12 @@ def make_turn(*evidence: Evidence) -> Turn:
 @pytest.mark.parametrize(
     ("answers", "answer", "calls"),
     [
-        ({"image": IDK, "table": "96 m", "text": "316 feet", "fused": "96 m or 316 feet"}, "96 m or 316 feet", [3, 1]),
+        ({"image": IDK, "table": "96 m", "text": "320 feet", "fused": "96 m or 320 feet"}, "96 m or 320 feet", [3, 1]),
         ({"image": IDK, "table": "96 m", "text": "It is 96 m"}, "96 m", [3, 0]),  # the most trusted of those that agree
-        ({"image": IDK, "table": IDK, "text": "316 feet"}, "316 feet", [3, 0]),
+        ({"image": IDK, "table": "96 m", "text": "316 feet"}, "96 m", [3, 0]),
+        ({"image": IDK, "table": IDK, "text": "320 feet"}, "320 feet", [3, 0]),
         ({"image": IDK, "table": IDK, "text": IDK}, IDK, [3, 0]),
-        ({"image": "broken", "table": "96 m", "text": "316 feet", "fused": ""}, "96 m", [3, 1]),
+        ({"image": "broken", "table": "96 m", "text": "320 feet", "fused": ""}, "96 m", [3, 1]),
     ],
 )
 def test_answers_that_differ_are_fused_and_refusals_count_nothing(
@@ -348,12 +349,12 @@ def test_answers_that_differ_are_fused_and_refusals_count_nothing(
 
 
 def test_one_call_serves_the_batch_and_without_evidence_the_model_answers_alone() -> None:
-    chat = ScriptedChat(Says(table="96 m", text="316 feet", none="blue", fused="96 m"))
+    chat = ScriptedChat(Says(table="96 m", text="320 feet", none="blue", fused="96 m"))
     batch = [make_turn(PAGE, ROW), make_turn(), make_turn(ROW)]
     run(ModalityAnswers, batch, context(load_settings("moqagpt", "no overlay"), chat=chat))
     assert chat.batches == [4, 1]
     assert [dialog_turn.candidate and dialog_turn.candidate.text for dialog_turn in batch] == ["96 m", "blue", "96 m"]
-    assert 'From web pages: "316 feet"\nFrom tables: "96 m"' in chat.requests[-1].messages[-1].content
+    assert 'From web pages: "320 feet"\nFrom tables: "96 m"' in chat.requests[-1].messages[-1].content
 
 
 def test_the_modality_of_a_chunk() -> None:

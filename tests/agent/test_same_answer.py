@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.asking.readers.answers import read_candidate
-from agents.english.knowledge_conflict import is_same_answer, prki, says_something, split_words
+from agents.english.knowledge_conflict import is_same_answer, prki, says_something
 from agents.models.base import ChatReply
 
 
 def test_answers_are_compared_by_their_words() -> None:
-    assert split_words("The Château, 1,250 m") == ("chateau", "1250", "m")
     assert is_same_answer("Italy", "It belongs to Italy.")
     assert is_same_answer("1,250 m", "1250 m")
     assert not is_same_answer("Italy", "The Netherlands")
@@ -37,6 +36,8 @@ def test_answers_are_compared_by_their_words() -> None:
         ("Three Gorges Dam", "The Three Gorges Dam of 1994"), ("four", "It has 4 legs."),
         ("July 4, 1776", "4 July 1776"), ("It was signed on July 4th, 1776.", "1776-07-04"), ("1776", "July 4, 1776"),
         ("330", "It is 330 m high."), ("1889", "In 1889, at 300 m."), ("2 to 3", "It lays 2-3 eggs."), ("5%", "about 5 percent"),
+        ("213 ft", "65 m"), ("2.4 meters", "It is 2.4 metres high."), ("4 pm", "Last entry 16:00"), ("forty-one cents", "$0.41"),
+        ("Peter Hobbs and Bill Russell", "Bill Russell and Peter Hobbs"), ("500 g to 1 kg", "0.5 - 1 kg"),
         ("9th", "He was the ninth Sapa Inca."), ("$14.50", "14,50"), ("Alzheimer disease", "It is Alzheimer's disease."),
         ("−5", "-5 degrees"), ("5 BC", "about 5 BC"), ("2", "2 to the left"),
     ],
@@ -53,6 +54,7 @@ def test_two_spellings_of_one_claim_are_the_same_answer(first: str, second: str)
         ("10", "10 million"), ("in 10", "in 10 thousand years"), ("-5", "5"), ("5", "minus 5 degrees"), ("5", "5%"), ("5", "5 per cent"),
         ("1889", "1889 BC"), ("18", "the 18th century"), ("1990", "the 1990s"), ("1", "the one on the left"), ("20", "twenty-five"),
         ("2", "2 to 3"), ("3", "2-3"), ("1889", "1887–1889"), ("2", "between 2 and 3"), ("3 m", "2 to 3 m"),
+        ("14.50 dollars", "14.50 euros"), ("213 ft", "213 m"),
         ("July 4, 1776", "July 5, 1776"), ("4", "July 4, 1776"), ("No, it is by Koch", "No, it is by Bauer"), ("Yes, 5 m", "Yes, 10 m"),
     ],
 )  # fmt: skip

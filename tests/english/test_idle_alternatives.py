@@ -14,14 +14,15 @@ from tests.support.recorded_turns import apply_rules, list_texts
 
 IDLE = {
     "agents.decision.answer_form": 74,
+    "agents.english.answer_text": 49,
     "agents.english.bridging": 18,
     "agents.english.computation": 8,
-    "agents.english.dates": 32,
-    "agents.english.knowledge_conflict": 53,
+    "agents.english.dates": 31,
+    "agents.english.knowledge_conflict": 23,
     "agents.english.object_phrases": 57,
     "agents.english.plain_text": 46,
     "agents.english.printed_text": 7,
-    "agents.english.quantities": 30,
+    "agents.english.quantities": 32,
     "agents.english.question_kinds": 54,
     "agents.english.references": 65,
     "agents.english.step_plans": 134,

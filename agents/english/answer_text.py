@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import re
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
@@ -9,9 +10,18 @@ from itertools import pairwise
 
 from rapidfuzz.distance import DamerauLevenshtein
 
+from agents.english.dates import spell_dates
 from agents.english.plain_text import normalise_text, tokenise, tokenise_content
-from agents.english.quantities import Quantity, find_quantities, normalise_quantities
+from agents.english.quantities import (
+    EQUIVALENT_TOLERANCE,
+    Quantity,
+    find_quantities,
+    is_same_quantity,
+    normalise_quantities,
+)
 
+LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
+"""What separates the items of a list."""
 FUZZY_LENGTH = 8
 """Words of at least this many letters may differ by one edit (spelling); shorter ones name too many different things."""
 
@@ -30,7 +40,21 @@ _AUXILIARY = re.compile(
     r"\b(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)$"
 )
 _ANSWER_NO = re.compile(r"(?:no|nope|not really|not exactly)$")
+_OTHER_NUMBERS = frozenset(("bc", "bce", *map(str.lower, calendar.month_name[1:])))
+"""Nouns with which a number is another one: "1889 BC", and the day of a date."""
 _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la|du|and)\s+)*[A-Z0-9][\w'’-]*)*")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What may differ between two texts that say the same.
+
+    Attributes:
+        ends: Whether one end of a range says the range. For a judge it does: "From 2012 to 2018 they had grown by 785" answers "By how
+            many had they grown since 2012?". Two sources differ if one says "2", the other "2 to 3".
+    """
+
+    ends: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +92,7 @@ class AnswerText:
             asked: Words of the question that it answers.
         """
         self.original = original
-        self.plain = normalise_quantities(normalise_text(original))
+        self.plain = normalise_quantities(normalise_text(spell_dates(original)))
         self.content, self.words = tokenise_content(self.plain), frozenset(tokenise(self.plain))
         self.names = [words for run in _NAME.findall(original) if (words := tokenise_content(normalise_text(run)))]
         self.quantities = find_quantities(self.plain)
@@ -94,6 +118,32 @@ class AnswerText:
         self.negated = any(clause.denied and not clause.compared for clause in self.clauses)
         self.denies_first = next((c.denied or c in predicates for c in clauses if tokenise_content(c.text)), False)
 
+    def states(self, form: AnswerText, policy: Policy, given: Set[str] = frozenset()) -> bool:
+        """Return whether the text affirms a short answer.
+
+        Figures are compared by value, the items of a list in any order, others by their words.
+
+        Args:
+            form: The short answer.
+            policy: What may differ.
+            given: Words that need not be said again, such as those of the question.
+        """
+        if form.quantities:
+            rest = [word for word in form.content if word not in form.figure_words | given]
+            return self.has_figures(form.quantities, policy) and all(self.affirms([word]) for word in rest)
+        items = [part for part in LIST.split(form.plain) if part.strip()]
+        keys = [tokenise_content(part) or tokenise(part) for part in items]
+        return bool(keys) and all(self.affirms(key, denied=form.negated and len(keys) == 1) for key in keys)
+
+    def has_figures(self, figures: Sequence[Quantity], policy: Policy) -> bool:
+        """Return whether the text affirms all figures.
+
+        "330" stands for "330 m", and of "330 m (1,083 ft)" one is enough.
+        """
+        quantities = [quantity for clause in self.affirmed for quantity in clause.quantities]
+        matches = [one for one in figures if any(_is_same_figure(one, two, policy) for two in quantities)]
+        return all(any(is_same_quantity(one, two, EQUIVALENT_TOLERANCE) for two in matches) for one in figures)
+
     def affirms(self, key: Sequence[str], denied: bool = False) -> bool:
         """Return whether the text affirms the key words in a row, or from four words on in their order, with others between.
 
@@ -112,8 +162,19 @@ class AnswerText:
         return any(all(map(_is_alike, run, key)) for run in runs)
 
 
+def _is_same_figure(one: Quantity, other: Quantity, policy: Policy) -> bool:
+    """Return whether two figures are the same one by a policy."""
+    if not policy.ends and one.range_end != other.range_end:
+        return False
+    nouns, units = {one.noun, other.noun}, {one.unit, other.unit}
+    if len(nouns) > 1 and nouns & _OTHER_NUMBERS:
+        return False
+    is_bare = len(units) > 1 and None in units and "percentage" not in units
+    return (is_bare and one.value == other.value) or is_same_quantity(one, other)
+
+
 def _trim(text: str) -> str:
-    return text.strip(" ,.;:!?()-")
+    return text.strip(" ,.;:!?()").removeprefix("- ").removesuffix(" -")
 
 
 def _parse_clause(text: str) -> Clause:
