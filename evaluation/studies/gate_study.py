@@ -1,261 +1,224 @@
-"""Study of a gate: what it is fitted to, what it promises on photos that it has not seen, and how that is shown and written."""
+"""The one way from judged candidates to a gate: fit it, estimate it on photos that it has not seen, show and write what it earns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from pydantic import Field
 from rich.console import Console
 
+from agents.base.data_folder import data_path
 from agents.methods.gate import Gate
-from agents.settings.shared_options import print_json
-from evaluation.files.manifest import write_json
-from evaluation.records import EvaluationError
-from evaluation.studies.decisions import FloatArray, Turns
+from agents.settings.shared_options import JsonOptions, print_json
+from evaluation.files.manifest import current_commit, write_json
+from evaluation.run.launching import read_settings
+from evaluation.studies.decisions import FitData, FloatArray, Turns
 from evaluation.studies.gate_fit import (
-    BREAK_EVEN,
-    Fit,
-    HeldOut,
-    Truthfulness,
     apply_gate,
-    cross_validate,
-    fit,
-    make_gate,
+    auroc,
     measure_truthfulness,
+    predict_probability,
     select_usable,
+    signal_auroc,
+    study_gate,
 )
 from evaluation.studies.plots import plot_gate
 from evaluation.studies.result_tables import ResultTable, name_files
 
 EVERYTHING = "every candidate is given"
-
-
 SAME_TURNS = "gate, on the same turns"
 CROSS_VALIDATED = "gate, cross-validated"
+PRESET = "the preset as it is"
+
+Policies = dict[str, FloatArray]
+"""Points of every turn, by the name of the policy that earns them."""
 
 
-@dataclass(frozen=True)
-class RunOrigin:
-    """A run as it was named, with the profile that answered it and the chat model that it notes.
+class FitOptions(JsonOptions):
+    """How a gate is estimated, and whether it is written."""
 
-    The chat model's name tells its engine and arithmetic, such as ``NAME (int8)``.
-    """
+    group = "the fit"
 
-    name: str
-    profile: str
-    chat: str
-
-    @property
-    def weights(self) -> str:
-        """Name of the chat model's weights; "" if the run does not note it."""
-        return self.chat.partition(" + ")[0].partition(" (")[0]
+    folds: int = Field(5, ge=2, description="parts of the cross-validation")
+    repeats: int = Field(5, ge=1, description="divisions into parts that are averaged")
+    dry_run: bool = Field(False, description="write neither gate nor preset")
 
 
-@dataclass(frozen=True)
-class FitData:
-    """Judged candidates of one preset and the same weights, and their origin."""
+def fit_gate(
+    data: FitData, preset: str, about: Mapping[str, object], place: Path, options: FitOptions, console: Console
+) -> Gate | None:
+    """Fit a gate, show and write what it promises.
 
-    turns: Turns
-    origins: tuple[RunOrigin, ...]
-    models: tuple[str, ...]  # chat model and model of image search, for which the fit holds
-    chat_model: str | None  # replaces the chat model of the first run's profile
-    splits: tuple[str, ...]
-    runs: tuple[str, ...]
-    judges: tuple[str, ...]
-    left_out: int = 0  # turns of the runs that tell nothing about the method (see ``read_decisions``)
-    without: str = ""  # stages that the runs left out
-    settings: tuple[str, ...] = ()  # that the runs replaced
+    Args:
+        data: The candidates.
+        preset: Preset, whose present gate or cut is a rival of the new gate, unless it was fitted on the same turns.
+        about: Origin of the gate, beside that of the candidates.
+        place: Path of the written figures, without suffix.
+        options: The fit.
+        console: Gets the tables.
 
-    @property
-    def profiles(self) -> tuple[str, ...]:
-        """Profiles that answered, in the order of the runs."""
-        return tuple(dict.fromkeys(origin.profile for origin in self.origins))
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """Origin of the fit, for the files that are written."""
-        return {
-            "runs": list(self.runs),
-            "split": ", ".join(self.splits),
-            "profile": ", ".join(self.profiles),
-            "chat": list(dict.fromkeys(origin.chat for origin in self.origins if origin.chat)),
-            "models": list(self.models),
-            "without": self.without,
-            "set": ", ".join(self.settings),
-            "judge": ", ".join(self.judges),
-            "turns": len(self.turns.points),
-            "left_out": self.left_out,
-            "sessions": len(np.unique(self.turns.session)),
-            "candidates": int(self.turns.gate_decides.sum()),
-            "right": int(self.turns.right.sum()),
-        }
-
-
-@dataclass(frozen=True)
-class GateStudy:
-    """A fitted gate with its scores on held-out photos.
-
-    Attributes:
-        names: Signals that it weighs.
-        honest: Held-out predictions and scores.
-        fitted: The fit to all candidates.
-        threshold: Least probability of a given candidate: one half, or the fitted one if it earns more on held-out photos.
-        egocentric: Threshold of photos of smart glasses, if one of their own gains beyond chance.
-    """
-
-    names: tuple[str, ...]
-    honest: HeldOut
-    fitted: Fit
-    threshold: float
-    egocentric: float | None
-
-    @property
-    def points(self) -> FloatArray:
-        """Held-out points of every turn with the thresholds of the study."""
-        if self.egocentric is not None:
-            return self.honest.at_both
-        return self.honest.at_half if self.threshold == BREAK_EVEN else self.honest.at_fitted
-
-    def make_gate(self, about: Mapping[str, object]) -> Gate:
-        """Make the gate, as it is written."""
-        return make_gate(self.fitted, self.names, self.threshold, dict(about), self.egocentric)
-
-    def is_better(self, turns: Turns) -> bool:
-        """Return whether it earns more on held-out photos, with its own thresholds, than giving every candidate."""
-        return bool(self.points.mean() > turns.score(np.ones_like(turns.right)).mean())
-
-    def score_policies(self, turns: Turns, gate: Gate, more: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
-        """Return the points of every turn by policy; ``more`` stand behind the one that gives every candidate."""
-        honest, fitted = self.honest, self.fitted
-        policies = {
-            EVERYTHING: turns.score(np.ones_like(turns.right)),
-            **more,
-            SAME_TURNS: turns.score(apply_gate(turns, gate)),
-            CROSS_VALIDATED: self.points,
-            f"{CROSS_VALIDATED}, threshold {BREAK_EVEN}": honest.at_half,
-            f"{CROSS_VALIDATED}, threshold fitted (here {fitted.threshold:.3f})": honest.at_fitted,
-        }
-        if len(np.unique(turns.is_egocentric_candidate)) == 2:
-            here = "{:.3f}, {:.3f}".format(*fitted.thresholds)
-            policies[f"{CROSS_VALIDATED}, thresholds of egocentric photos and of others (here {here})"] = honest.at_both
-        return policies
-
-
-def study_gate(turns: Turns, *, folds: int, repeats: int) -> GateStudy:
-    """Fit a gate, and estimate by cross-validation over photos what it earns on others.
+    Returns:
+        The gate; None if it is not to be written, and the console says why.
 
     Raises:
-        EvaluationError: No signal differs between candidates, or right or wrong candidates are about too few photos.
+        EvaluationError: See ``study_gate``.
     """
-    names = select_usable(turns)
-    if not names:
-        raise EvaluationError("no signal differs from one candidate of these runs to another; nothing can be fitted")
-    honest = cross_validate(turns, names, folds=folds, repeats=repeats)
-    fitted = fit(
-        turns.matrix(names),
-        turns.right,
-        turns.groups,
-        names,
-        folds,
-        0,
-        turns.is_egocentric_candidate,
-        turns.negative_signals,
-    )
-    one = bool(honest.at_fitted.mean() > honest.at_half.mean())
-    gain = measure_truthfulness(turns, honest.at_both - (honest.at_fitted if one else honest.at_half))
-    if gain.low > 0:  # a further parameter has to gain beyond chance
-        return GateStudy(tuple(names), honest, fitted, fitted.thresholds[1], fitted.thresholds[0])
-    return GateStudy(tuple(names), honest, fitted, fitted.threshold if one else BREAK_EVEN, None)
+    turns = data.turns
+    gate, probability, own = study_gate(turns, folds=options.folds, repeats=options.repeats)
+    origin = {**about, **data.about, "commit": current_commit(), **gate.fitted_on}
+    origin["cross_validated"] = [*measure_truthfulness(turns, own)]
+    gate = gate.model_copy(update={"fitted_on": origin})
+    rivals = {EVERYTHING: turns.score(), **score_preset(data, preset)}
+    policies = rivals | {SAME_TURNS: turns.score(apply_gate(turns, gate)), CROSS_VALIDATED: own}
+    report(data, gate, policies, probability, place, console, as_json=options.as_json)
+    fair = {policy: points for policy, points in rivals.items() if "fitted on these turns" not in policy}
+    console.print(describe_gain(turns, own, fair), markup=False, highlight=False, soft_wrap=True)
+    if options.dry_run:
+        return None
+    if own.mean() <= max(points.mean() for points in fair.values()):
+        console.print(
+            "no gate is written: on photos and dialogs that it has not seen it earns no more than the best of the others above; more "
+            "questions may change that",
+            markup=False, soft_wrap=True,
+        )  # fmt: skip
+        return None
+    return gate
 
 
-def measure_policies(turns: Turns, policies: Mapping[str, FloatArray]) -> dict[str, Truthfulness]:
-    """Compute the truthfulness of each policy from its points."""
-    return {policy: measure_truthfulness(turns, points) for policy, points in policies.items()}
+def measure_gate(data: FitData, gate: Gate, place: Path, options: FitOptions, console: Console) -> None:
+    """Show and write what a fitted gate earns; nothing is fitted."""
+    turns = data.turns
+    if missing := [name for name in gate.features if name not in turns.signals]:
+        console.print(f"these runs hold no {', '.join(missing)}: each counts as its mean", markup=False, soft_wrap=True)
+    own = "" if gate.threshold_egocentric is None else f", {gate.threshold_egocentric:.3f} for egocentric photos"
+    policy = mark_fitted(f"gate, threshold {gate.threshold:.3f}{own}", gate, data)
+    policies = {EVERYTHING: turns.score(), policy: turns.score(apply_gate(turns, gate))}
+    report(data, gate, policies, predict_probability(turns, gate), place, console, as_json=options.as_json)
 
 
-def measure_runs(material: FitData, policies: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
-    """Compute the truthfulness of each policy on each run by itself; nothing for a single run."""
-    turns = material.turns
-    if len(material.origins) < 2:
-        return []
-    return [
-        {
-            "run": origin.name,
-            "profile": origin.profile,
-            "chat": origin.chat,
-            "turns": int((turns.run == origin.name).sum()),
-            "truthfulness": {
-                policy: asdict(measure_truthfulness(turns, points, origin.name)) for policy, points in policies.items()
-            },
-        }
-        for origin in material.origins
-    ]
+def score_preset(data: FitData, preset: str) -> Policies:
+    """Return the points of every turn under the preset's present gate or cut; its rules are the run's.
+
+    Returns:
+        Nothing if verifiers decide, whose verdicts no signal tells.
+    """
+    turns, finalise = data.turns, read_finalise(data, preset)
+    if finalise["gate"] is not None:
+        gate = Gate.load(data_path(finalise["gate"]))
+        return {mark_fitted(PRESET, gate, data): turns.score(apply_gate(turns, gate))}
+    if finalise["verified_by"]:
+        return {}
+    if finalise["max_idk"] is None:
+        return {PRESET: turns.score()}
+    return {PRESET: turns.score(~(turns.signal("p_idk")[turns.gate_decides] > finalise["max_idk"]))}  # unknown: passes
 
 
-def show_runs(console: Console, by_run: Sequence[Mapping[str, Any]], policies: Sequence[str]) -> None:
-    """Print the truthfulness of some policies on each run, a row each; nothing for a single run."""
-    if not by_run:
-        return
-    rows = [
-        (
-            each["run"],
-            each["profile"],
-            each["chat"].partition(" + ")[0],  # without the models that look at the photo for it
-            str(each["turns"]),
-            *("{mean:.1f} [{low:.1f}, {high:.1f}]".format(**_percent(each["truthfulness"][name])) for name in policies),
-        )
-        for each in by_run
-    ]
-    ResultTable("Truthfulness of each run (%)", ("run", "profile", "chat model", "turns", *policies), rows).show(
-        console
-    )
+def read_finalise(data: FitData, preset: str) -> Mapping[str, Any]:
+    """Return the settings of the preset's last stage for the models of the runs."""
+    settings = read_settings(preset, data.runs[0].profile, data.runs[0].chat_model)
+    finalise: Mapping[str, Any] = settings["finalise"]
+    return finalise
 
 
-def _percent(truthfulness: Mapping[str, float]) -> dict[str, float]:
-    return {name: 100 * value for name, value in truthfulness.items()}
+def mark_fitted(policy: str, gate: Gate, data: FitData) -> str:
+    """Return the name of a policy, marked if its gate was fitted on a split of these turns."""
+    splits = {*str(gate.fitted_on.get("split", "")).split(", ")}
+    return f"{policy} (fitted on these turns)" if splits & {run.split for run in data.runs} else policy
 
 
-def show_study(
-    console: Console, material: FitData, rows: Mapping[str, Truthfulness], areas: Mapping[str, tuple[float, int]]
-) -> None:
-    """Print the truthfulness of each policy and the AUROC of each signal."""
-    about = material.about
-    summary = (
-        f"{about['turns']} turns of {about['sessions']} sessions ({about['split']}), {about['candidates']} candidates that no rule "
-        f"forbids, {about['right']} of them right; judge {about['judge']}"
-    )
-    console.print(summary, markup=False, highlight=False, soft_wrap=True)
-    cells = [
-        (name, f"{100 * truthfulness.mean:.1f}%", f"{100 * truthfulness.low:.1f} .. {100 * truthfulness.high:.1f}")
-        for name, truthfulness in rows.items()
-    ]
-    ResultTable("Truthfulness", ("policy", "truthfulness", "95% interval"), cells).show(console)
-    ordered = sorted(areas.items(), key=lambda item: -np.nan_to_num(item[1][0]))
-    cells = [(name, "-" if np.isnan(area) else f"{area:.3f}", str(count)) for name, (area, count) in ordered]
-    ResultTable("Right against wrong candidates", ("signal", "AUROC", "candidates"), cells).show(console)
+def report(
+    data: FitData, gate: Gate, policies: Policies, probability: FloatArray, place: Path, console: Console, *, as_json: bool
+) -> None:  # fmt: skip
+    """Print, write and plot what policies earn on all turns and on each run, and how signals tell right from wrong.
 
-
-def write_study(
-    place: Path,
-    material: FitData,
-    rows: Mapping[str, Truthfulness],
-    areas: Mapping[str, tuple[float, int]],
-    probability: FloatArray,
-    more: Mapping[str, Any],
-    console: Console,
-    *,
-    as_json: bool,
-) -> None:
-    """Write what was fitted as PLACE.json, print it if ``as_json``, and plot it."""
-    aurocs = {signal: None if np.isnan(area) else area for signal, (area, _) in areas.items()}
-    earned = {policy: asdict(truthfulness) for policy, truthfulness in rows.items()}
-    content = {**material.about, "truthfulness": earned, "auroc": aurocs, **more}
+    Args:
+        data: The candidates.
+        gate: The gate, for the weights of its signals.
+        policies: Points of every turn by policy.
+        probability: The gate's probability of each candidate.
+        place: Path of the files, without suffix.
+        console: Gets the tables.
+        as_json: Print what is written, too.
+    """
+    turns = data.turns
+    named = {run.name: run for run in data.runs}
+    areas = {name: signal_auroc(turns, name) for name in dict.fromkeys([*gate.features, *select_usable(turns)])}
+    content = {
+        **data.about,
+        "truthfulness": _measure(turns, policies),
+        "by_run": [
+            {"run": name, "profile": run.profile, "chat": run.chat, "truthfulness": _measure(turns, policies, name)}
+            for name, run in (named.items() if len(named) > 1 else ())
+        ],
+        "auroc": {"gate": auroc(turns, probability), **areas},
+        "gate": gate.model_dump(),
+    }
+    _show(console, content, dict(zip(gate.features, gate.coefficients[0], strict=True)))
     write_json(place.with_suffix(".json"), content)
     if as_json:
         print_json(content)
-    finite_areas = {signal: area for signal, area in aurocs.items() if area is not None}
-    plots = plot_gate(place, probability, material.turns.right, finite_areas)
+    plots = plot_gate(place, probability, turns.right, {name: area for name, area in areas.items() if area is not None})
     console.print(f"written: {name_files(place.with_suffix('.json'), *plots)}", markup=False, soft_wrap=True)
+
+
+def _measure(turns: Turns, policies: Policies, run: str | None = None) -> dict[str, dict[str, float]]:
+    """Return truthfulness with its interval, and the answers given that are right and wrong, by policy."""
+    part = slice(None) if run is None else turns.run == run
+    return {
+        policy: {
+            **measure_truthfulness(turns, points, run)._asdict(),
+            "right": float(points[part].clip(min=0).sum()),
+            "wrong": float(-points[part].clip(max=0).sum()),
+        }
+        for policy, points in policies.items()
+    }
+
+
+def _show(console: Console, content: Mapping[str, Any], weights: Mapping[str, float]) -> None:
+    """Print the tables of a report."""
+    summary = (
+        "{turns} turns of {sessions} sessions ({split}), {candidates} candidates that no rule forbids, {right} of them right; judge "
+        "{judge}"
+    )
+    console.print(summary.format(**content), markup=False, highlight=False, soft_wrap=True)
+    right, wrong = content["right"], content["candidates"] - content["right"]
+    rows = [
+        (policy, f"{each['right']:.1f} of {right}", f"{each['wrong']:.1f} of {wrong}", _percent(each))
+        for policy, each in content["truthfulness"].items()
+    ]
+    headings = ["policy", "right answers given", "wrong answers given", "truthfulness (%), 95% interval"]
+    ResultTable("Truthfulness", headings, rows, ["cross-validated counts are averages"]).show(console)
+    if content["by_run"]:
+        of_runs = [
+            (run["run"], run["profile"], run["chat"], *map(_percent, run["truthfulness"].values()))
+            for run in content["by_run"]
+        ]
+        headings = ["run", "profile", "chat model", *content["truthfulness"]]
+        ResultTable("Truthfulness of each run", headings, of_runs).show(console)
+    signals = [
+        (name, "-" if area is None else f"{area:.3f}", f"{weights[name]:+.3f}" if name in weights else "")
+        for name, area in sorted(content["auroc"].items(), key=lambda item: -(item[1] or 0))
+    ]
+    headings = ["signal", "AUROC", "weight of a standard deviation"]
+    ResultTable("Right against wrong candidates", headings, signals).show(console)
+
+
+def _percent(truthfulness: Mapping[str, float]) -> str:
+    mean, low, high = (100 * truthfulness[name] for name in ("mean", "low", "high"))
+    return f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def describe_gain(turns: Turns, own: FloatArray, others: Policies) -> str:
+    """Say whether the gain of a gate over the best other policy may be chance, and about how many questions would tell."""
+    other, count = max(others, key=lambda policy: others[policy].mean()), len(turns.points)
+    gain = measure_truthfulness(turns, own - others[other])
+    text = f"gain over {other!r}: {100 * gain.mean:+.1f} points (95% {100 * gain.low:+.1f} .. {100 * gain.high:+.1f}); "
+    if gain.low > 0:
+        return f"{text}more than chance"
+    if gain.mean <= 0:
+        return f"{text}{count} questions show none"
+    enough = ceil(count * ((gain.mean - gain.low) / gain.mean) ** 2)
+    return f"{text}with {count} questions this may be chance, about {enough} like these would tell"

@@ -6,15 +6,18 @@ import json
 import re
 import shutil
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 import sklearn
+from sklearn.impute import SimpleImputer
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from agents.base.data_folder import ROOT
 from agents.decision.signals import SIGNALS
@@ -26,30 +29,31 @@ from evaluation.files.responses import RESPONSES, rewrite
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import EvaluationError, Verdict
 from evaluation.scores.scoring import risk_coverage
-from evaluation.studies import calibrate, gate_study, plots
-from evaluation.studies.calibrate import set_values
-from evaluation.studies.collection_gate import OPEN
-from evaluation.studies.decisions import Decision, Turns, count_left_out, read_decisions, run_folders
+from evaluation.studies import calibrate, gate_fit, gate_study, plots
+from evaluation.studies.calibrate import OPEN, set_values
+from evaluation.studies.decisions import (
+    Decision,
+    FitData,
+    JudgedRun,
+    Turns,
+    find_judged_folders,
+    read_decisions,
+    read_fit_data,
+)
 from evaluation.studies.figures import read_figures
 from evaluation.studies.gate_fit import (
-    BREAK_EVEN,
-    Fit,
-    HeldOut,
     SignedRegression,
     apply_gate,
     choose_threshold,
     cross_validate,
     fit,
-    fit_algorithm1_confidences,
-    fit_own_knowledge,
-    fit_white_box_line,
-    make_gate,
     measure_truthfulness,
     predict_probability,
     select_usable,
     signal_auroc,
+    study_gate,
 )
-from evaluation.studies.gate_study import FitData, GateStudy, RunOrigin, study_gate
+from evaluation.studies.rule_fits import fit_algorithm1_confidences, fit_own_knowledge, fit_white_box_line
 from tests.evaluation.worlds import judged, picture, row, write_dataset, write_records
 
 
@@ -110,37 +114,38 @@ def test_a_signal_that_separates_is_found_and_noise_is_not_preferred() -> None:
     turns = _world(40, informative=True)
     names = select_usable(turns)
     assert names == ["p_yes", "evidence_score"]
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    gate = make_gate(fitted, names, 0.5, {})
+    gate = fit(turns, names, 5, 0)[0]
     weights = dict(zip(gate.features, gate.coefficients[0], strict=True))
     assert weights["p_yes"] > 5 * abs(weights["evidence_score"])
-    honest = cross_validate(turns, names, repeats=1)
-    assert honest.auroc > 0.9
-    everything = measure_truthfulness(turns, turns.score(np.ones_like(turns.right)))
-    assert measure_truthfulness(turns, honest.at_half).low > everything.high
-    assert signal_auroc(turns, "p_yes")[0] == pytest.approx(
-        roc_auc_score(turns.right, turns.signals["p_yes"]), abs=1e-12
-    )
+    probability, (at_half, *_) = cross_validate(turns, names, repeats=1)
+    assert roc_auc_score(turns.right, probability) > 0.9
+    assert measure_truthfulness(turns, at_half).low > measure_truthfulness(turns, turns.score()).high
+    assert signal_auroc(turns, "p_yes") == pytest.approx(roc_auc_score(turns.right, turns.signals["p_yes"]), abs=1e-12)
 
 
 def test_held_out_figures_of_noise_promise_nothing() -> None:
     turns = _world(40, informative=False)
     names = select_usable(turns)
-    honest = cross_validate(turns, names, repeats=2)
-    assert honest.auroc < 0.65
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    probabilities = fitted.model.predict_proba(turns.matrix(names))[:, 1]
-    assert honest.at_fitted.mean() < turns.score(probabilities >= choose_threshold(probabilities, turns.points)).mean()
+    probability, (_, at_fitted, _) = cross_validate(turns, names, repeats=2)
+    assert roc_auc_score(turns.right, probability) < 0.65
+    on_the_same = predict_probability(turns, fit(turns, names, 5, 0)[0])
+    assert at_fitted.mean() < turns.score(on_the_same >= choose_threshold(on_the_same, turns.points)).mean()
 
 
-def test_the_written_gate_says_what_was_fitted_with_gaps_too() -> None:
+def test_a_missing_signal_counts_as_its_mean() -> None:
+    """The gate says what scikit-learn's steps say, of candidates that it was fitted to and of others."""
     turns = _world(20, informative=True)
-    turns.signals["p_yes"][::7] = np.nan
-    names = select_usable(turns)
-    fitted = fit(turns.matrix(names), turns.right, turns.groups, names, 5, 0)
-    gate = make_gate(fitted, names, 0.5, {})
-    expected = fitted.model.predict_proba(turns.matrix(names))[:, 1]
-    np.testing.assert_allclose(predict_probability(turns, gate.probability), expected, atol=1e-9)
+    gaps = np.where(np.arange(40) % 7 == 0, np.nan, turns.signals["p_yes"])
+    turns = replace(turns, signals={**turns.signals, "p_yes": gaps})
+    names, part = select_usable(turns), np.arange(30)
+    gate = fit(turns, names, 5, 0, part)[0]
+    steps = make_pipeline(
+        SimpleImputer(), StandardScaler(), SignedRegression((1.0, 1.0), float(gate.fitted_on["strength"]))
+    )
+    expected = steps.fit(turns.matrix(names)[part], turns.right[part]).predict_proba(turns.matrix(names))[:, 1]
+    np.testing.assert_allclose(predict_probability(turns, gate), expected, atol=1e-9)
+    signals = [{name: turns.signals[name][place] for name in names} for place in range(40)]
+    np.testing.assert_allclose([gate.probability(each) for each in signals], expected, atol=1e-9)
 
 
 def test_the_threshold_earns_most_and_stays_near_one_half() -> None:
@@ -164,24 +169,29 @@ def _photos(sessions: int, *, differ: bool) -> Turns:
     return Turns.from_decisions(rows)
 
 
+def gate_of(features: tuple[str, ...], **more: Any) -> Gate:
+    zeros = (0.0,) * len(features)
+    return Gate(
+        **{"features": features, "mean": zeros, "scale": (1.0,) * len(features), "coefficients": (zeros,), "intercept": (0.0,), **more}
+    )  # fmt: skip
+
+
 def test_photos_of_glasses_and_others_get_their_own_thresholds_where_they_differ() -> None:
     turns = _photos(120, differ=True)
-    fitted = fit(turns.matrix(["p_yes"]), turns.right, turns.groups, ["p_yes"], 5, 0, turns.is_egocentric_candidate)
-    assert fitted.thresholds[0] > fitted.thresholds[1] + 0.1
-    honest = cross_validate(turns, ["p_yes"], repeats=1)
-    assert honest.at_both.mean() > max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.05
-    gate = make_gate(fitted, ["p_yes"], fitted.thresholds[1], {}, fitted.thresholds[0])
-    is_given = apply_gate(turns, gate)
-    p_yes = turns.signals["p_yes"]
+    gate = fit(turns, ["p_yes"], 5, 0)[2]
+    assert gate.minimum(egocentric=True) > gate.minimum(egocentric=False) + 0.1
+    _, (at_half, at_fitted, at_both) = cross_validate(turns, ["p_yes"], repeats=1)
+    assert at_both.mean() > max(at_half.mean(), at_fitted.mean()) + 0.05
+    is_given, p_yes = apply_gate(turns, gate), turns.signals["p_yes"]
     assert not is_given[turns.egocentric & (p_yes < 0.5)].any()
     assert is_given[~turns.egocentric & (p_yes > 0.5)].all()
 
 
 def test_a_division_that_tells_nothing_gains_nothing() -> None:
-    honest = cross_validate(_photos(120, differ=False), ["p_yes"], repeats=1)
-    assert honest.at_both.mean() <= max(honest.at_half.mean(), honest.at_fitted.mean()) + 0.01
-    nothing_to_divide = cross_validate(_world(20, informative=True), ["p_yes"], repeats=1)
-    assert (nothing_to_divide.at_both == nothing_to_divide.at_fitted).all()
+    _, (at_half, at_fitted, at_both) = cross_validate(_photos(120, differ=False), ["p_yes"], repeats=1)
+    assert at_both.mean() <= max(at_half.mean(), at_fitted.mean()) + 0.01
+    _, (_, at_fitted, at_both) = cross_validate(_world(20, informative=True), ["p_yes"], repeats=1)
+    assert (at_both == at_fitted).all(), "nothing to divide"
 
 
 def test_what_a_rule_forbids_is_never_given() -> None:
@@ -197,7 +207,7 @@ def test_one_session_is_never_on_both_sides() -> None:
         right = number % 2 == 0
         rows += [decision(1.0 if right else -1.0, f"s{number}", p_yes=(number * 5 % 12) / 12) for _ in range(6)]
     turns = Turns.from_decisions(rows)
-    assert cross_validate(turns, ["p_yes"], repeats=1).auroc < 0.8
+    assert roc_auc_score(turns.right, cross_validate(turns, ["p_yes"], repeats=1)[0]) < 0.8
 
 
 def test_sessions_about_one_photo_are_one_group() -> None:
@@ -216,31 +226,33 @@ def test_the_data_set_tells_which_sessions_are_about_one_photo(tmp_path: Path) -
     places = ["--runs", str(tmp_path / "run"), "--cache", str(tmp_path), *FAST]
     for more, count in (([], 12), (["--dataset", str(data)], 9)):
         options = calibrate.CalibrateOptions.parse([*places, *more])
-        material = calibrate._read_material(options.runs, options, fitting=True)
-        assert len({*material.turns.groups}) == count
-        assert material.about["sessions"] == 12
+        data = read_fit_data(calibrate.list_judged_runs(options))
+        assert len({*data.turns.groups}) == count
+        assert data.about["sessions"] == 12
 
 
-@pytest.mark.parametrize("points", [(1.0, 1.0), (1.0, -1.0)])
-def test_too_few_sessions_are_refused(points: Sequence[float]) -> None:
-    turns = Turns.from_decisions(
-        [decision(value, f"s{number}", p_yes=0.1 * number) for number, value in enumerate(points)]
-    )
-    with pytest.raises(
-        EvaluationError, match=r"for 5 folds in 5 or more; here in . and . of 2; take a larger run"
-    ) as failure:
-        cross_validate(turns, ["p_yes"])
-    assert ("about 10 photos" in str(failure.value)) == (len({*points}) == 2)
-
-
-@pytest.mark.parametrize(("sessions", "wrong"), [(4, 2), (5, 2), (10, 2), (10, 1)])
-def test_what_is_too_few_is_told_of_the_whole_run(sessions: int, wrong: int) -> None:
-    """Not of a part of a nested division, which nobody knows."""
+@pytest.mark.parametrize(
+    ("sessions", "wrong", "told"),
+    [
+        (2, 0, "nothing is to be withheld: 2 candidates are right (in 2 dialogs) and 0 wrong (in 0)"),
+        (2, 1, "that takes about 10 dialogs, and here are 2"),
+        (5, 2, "too few questions for a gate: 3 candidates are right (in 3 dialogs) and 2 wrong (in 2); both have to be in 5 "),
+        (10, 2, "that takes about 25 dialogs, and here are 10"),
+        (10, 1, "that takes about 50 dialogs, and here are 10"),
+    ],
+)  # fmt: skip
+def test_too_few_dialogs_are_refused(sessions: int, wrong: int, told: str) -> None:
+    """The numbers are those of the whole run, not of a part of a nested division, which nobody knows."""
     rows = [decision(-1.0 if number < wrong else 1.0, f"s{number}", p_yes=number / 10) for number in range(sessions)]
-    with pytest.raises(
-        EvaluationError, match=f"here in {sessions - wrong} and {wrong} of {sessions}; take a larger run"
-    ):
+    with pytest.raises(EvaluationError, match=re.escape(told)):
         cross_validate(Turns.from_decisions(rows), ["p_yes"])
+
+
+def test_a_part_without_a_kind_of_candidate_is_told_of_the_whole_run() -> None:
+    """Two wrong candidates are in two folds; without either of them all but one are right."""
+    rows = [decision(-1.0 if number < 2 else 1.0, f"s{number}", p_yes=number / 10) for number in range(10)]
+    with pytest.raises(EvaluationError, match=r"8 candidates are right .in 8 dialogs. and 2 wrong"):
+        cross_validate(Turns.from_decisions(rows), ["p_yes"], folds=2, repeats=1)
 
 
 @pytest.mark.parametrize("value", [0.5, float("nan")])
@@ -257,7 +269,7 @@ def test_a_signal_that_is_constant_in_most_parts_makes_a_gate_of_numbers() -> No
         decision(1.0 - number % 2 * 2, f"s{number}", p_yes=float(number == 3), evidence_score=(number * 7 % 10) / 10)
         for number in range(20)
     ]
-    gate = study_gate(Turns.from_decisions(rows), folds=5, repeats=1).make_gate({})
+    gate, _, _ = study_gate(Turns.from_decisions(rows), folds=5, repeats=1)
     assert np.isfinite([*gate.coefficients[0], *gate.intercept, *gate.mean, *gate.scale, gate.threshold]).all()
 
 
@@ -368,15 +380,11 @@ def test_values_go_into_the_table_of_the_models_and_comments_stay(tmp_path: Path
         assert comment in text
 
 
-def test_a_preset_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(EvaluationError, match="there is no preset"):
-        set_values(tmp_path / "none.toml", "gpu", {"finalise.gate": "x"}, "")
-    (tmp_path / "broken.toml").write_text("[x")
-    with pytest.raises(EvaluationError, match="not valid TOML"):
+@pytest.mark.parametrize("text", ["[x", "models = 3\n", '[models]\ngpu = "x"\n'])
+def test_a_preset_that_cannot_be_written_is_told(tmp_path: Path, text: str) -> None:
+    (tmp_path / "broken.toml").write_text(text)
+    with pytest.raises(EvaluationError, match=r"cannot be edited .*; write \[models.*by hand: finalise.gate = 'x'"):
         set_values(tmp_path / "broken.toml", "gpu", {"finalise.gate": "x"}, "")
-    (tmp_path / "odd.toml").write_text("models = 3\n")
-    with pytest.raises(EvaluationError, match="models is no table"):
-        set_values(tmp_path / "odd.toml", "gpu", {"finalise.gate": "x"}, "")
 
 
 def _write_run(
@@ -422,7 +430,7 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     assert [each.points for each in decisions[:4]] == [1, 1, 1, -1]
     assert decisions[0].signals == {"p_yes": Signal(0.8), "evidence_score": Signal(0.0)}
     assert [each.egocentric for each in decisions[:6]] == [False, False, True, True, False, False]
-    assert run_folders([tmp_path]) == [tmp_path / "run"]
+    assert find_judged_folders(tmp_path) == [tmp_path / "run"]
     trace = tmp_path / "run" / "trace.jsonl"
     first, second, third, *others = map(read_record, trace.read_text().splitlines())
     late = StageRecord("rerank", 0.0, "skipped", "time", "0.00 s left and 2.00 s kept for later stages, needs 1.00 s")
@@ -439,12 +447,10 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     )  # the deadline cut the first turn short, and no other
     assert read_figures(tmp_path / "run")[0].cut_short == 1
     with pytest.raises(EvaluationError, match="contains no judged run"):
-        run_folders([tmp_path / "run" / "deeper"])
+        find_judged_folders(tmp_path / "run" / "deeper")
     _write_run(tmp_path / "again")
     with pytest.raises(EvaluationError, match=r"again and .*run both hold turn"):
-        run_folders([tmp_path])
-    several = [tmp_path / "run", tmp_path / "again"]
-    assert run_folders(several) == several, "asked in two ways, each named"
+        find_judged_folders(tmp_path)
 
 
 def test_runs_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
@@ -452,9 +458,9 @@ def test_runs_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "run", tmp_path / "run" / "single-turn")
     tables = [tmp_path / "run" / ALL_TURNS, tmp_path / "run" / "single-turn" / ALL_TURNS]
     with pytest.raises(EvaluationError, match="run holds two runs; name one of") as error:
-        run_folders([tmp_path / "run"])
+        find_judged_folders(tmp_path / "run")
     assert all(str(table) in str(error.value) for table in tables)
-    assert run_folders(tables) == [table.parent for table in tables]
+    assert [find_judged_folders(table) for table in tables] == [[table.parent] for table in tables]
 
 
 def test_candidates_whose_judge_failed_are_no_wrong_ones(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -491,7 +497,7 @@ def test_turns_without_a_decision_are_counted_as_the_others_that_are_left_out(
     decisions = read_decisions(tmp_path / "run", RuleJudge())
     assert "2 turns are left out, because trace.jsonl has no decision on them" in caplog.text
     assert "1 turns are left out, because the time was up" in caplog.text
-    assert len(decisions) == 21 and count_left_out([tmp_path / "run"], decisions) == 3
+    assert len(decisions) == 21
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(tmp_path / "gate.json")]) == 0
     fitted_on = Gate.load(tmp_path / "gate.json").fitted_on
     assert (fitted_on["turns"], fitted_on["left_out"]) == (21, 3)
@@ -538,9 +544,15 @@ MODEL = "qwen2.5-coder-1.5b-instruct-q4_k_m"
 
 
 def _fit_data(turns: Turns) -> FitData:
-    return FitData(
-        turns, (RunOrigin("run", "embedded", ""),), (MODEL, "efficientnet-lite2"), None, ("validation",), ("run",), ("rule",)
-    )  # fmt: skip
+    run = JudgedRun(Path("run"), "run", {"profile": "embedded", "dataset": "set@v1/validation"}, RuleJudge())
+    counts = {
+        "turns": len(turns.points),
+        "sessions": 9,
+        "candidates": len(turns.right),
+        "right": int(turns.right.sum()),
+    }
+    about = {"split": "validation", "judge": "rule", "without": "", **counts}
+    return FitData((run,), turns, (MODEL, "efficientnet-lite2"), about)
 
 
 FAST = ["--preset", "best", "--folds", "3", "--repeats", "1"]
@@ -573,8 +585,7 @@ def test_the_row_of_the_preset_says_what_it_is(
         gate.save(tmp_path / "gate.json")
         text += f"gate = {str(tmp_path / 'gate.json')!r}\n"
     (tmp_path / "own.toml").write_text(text)
-    material = _fit_data(turns)
-    policies = calibrate._score_preset(turns, str(tmp_path / "own.toml"), material)
+    policies = gate_study.score_preset(_fit_data(turns), str(tmp_path / "own.toml"))
     assert [(name, pytest.approx(points.mean())) for name, points in policies.items()] == ([] if row is None else [row])
 
 
@@ -604,7 +615,7 @@ SERVED = f"gpt-4o-mini (structured; our words; {SERVER})"
         ("gpt-4o-mini (structured; our words)", "ours", f"its name alone gives {SERVED!r}"),
         ("gpt-4o-mini (structured; the starter kit's words)", "ours", f"its name alone gives {SERVED!r}"),
         ("my own judge", "ours", f"its name alone gives 'my own judge (structured; our words; {SERVER})'"),
-        ("local:gone (a model; right from P(yes) 0.5 on)", "ours", "which cannot be asked again"),
+        ("local:gone (a model; right from P(yes) 0.5 on)", "ours", "cannot be judged as its others were"),
         ("", "ours", "does not say who judged"),
     ],
 )
@@ -644,26 +655,30 @@ def test_numbers_that_validate_nothing_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("points", "threshold", "egocentric", "better"),
+    ("points", "chosen", "is_written"),
     [
-        ((0.5, 0.3, 0.1), BREAK_EVEN, None, True),
-        ((0.1, 0.3, 0.5), 0.7, None, True),
-        ((0.1, 0.1, 0.3), 0.7, 0.8, True),
-        ((0.1, 0.5, 0.9), BREAK_EVEN, None, False),
-        ((0.5, 0.1, 0.9), 0.7, None, False),
-        ((0.5, 0.5, 0.2), 0.7, 0.8, False),
-        ((0.2, 0.9, 0.9), BREAK_EVEN, None, False),
+        ((0.5, 0.3, 0.1), 0, True),
+        ((0.1, 0.3, 0.1), 1, True),
+        ((0.1, 0.1, 0.3), 2, True),
+        ((0.1, 0.15, 0.1), 1, False),
+        ((0.2, 0.2, 0.2), 0, False),
     ],
 )
-def test_a_gate_is_better_only_with_the_thresholds_that_it_has(
-    points: tuple[float, float, float], threshold: float, egocentric: float | None, better: bool
+def test_a_gate_is_written_if_it_is_better_with_the_thresholds_that_it_has(
+    presets: Path, monkeypatch: pytest.MonkeyPatch, points: tuple[float, ...], chosen: int, is_written: bool
 ) -> None:
     """Every candidate earns 0.2; points are those at one half, at the fitted threshold and at both."""
-    turns = Turns.from_decisions([decision(value, str(value)) for value in (1, 1, 1, -1, -1)])
-    at_half, at_fitted, at_both = (np.full(5, each) for each in points)
-    honest = HeldOut(np.full(5, 0.5), 0.5, at_half, at_fitted, at_both)
-    study = GateStudy(("p_yes",), honest, cast(Fit, None), threshold, egocentric)
-    assert study.is_better(turns) is better
+    turns = Turns.from_decisions([decision(value, str(value), p_yes=value) for value in (1, 1, 1, -1, -1)])
+    gates = [gate_of(("p_yes",), threshold=threshold) for threshold in (0.5, 0.6, 0.7)]
+    held_out = np.full(5, 0.5), np.array([np.full(5, each) for each in points])
+    monkeypatch.setattr(gate_fit, "cross_validate", lambda *_, **__: held_out)
+    monkeypatch.setattr(gate_fit, "fit", lambda *_, **__: gates)
+    gate, _, own = study_gate(turns, folds=2, repeats=1)
+    assert gate.threshold == gates[chosen].threshold and own[0] == points[chosen]
+    monkeypatch.setattr(calibrate, "read_fit_data", lambda _: _fit_data(turns))
+    monkeypatch.setattr(calibrate, "list_judged_runs", lambda _: [])
+    assert calibrate.main(["--runs", str(presets), *FAST]) == 0
+    assert (presets / "gates").exists() is is_written
 
 
 @pytest.mark.parametrize("line", ["finalise = {max_idk = 0.9}", "finalise.max_idk = 0.9"])
@@ -672,11 +687,11 @@ def test_a_preset_in_which_a_value_would_get_lost_stays_as_it_is(
 ) -> None:
     """tomlkit refuses a table within an inline one, and puts one beside dotted keys at the end of the file, outside of the table."""
     turns = Turns.from_decisions([_checked(1, 0.7)])
-    material = _fit_data(turns)
-    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
+    monkeypatch.setattr(calibrate, "list_judged_runs", lambda _: [])
+    monkeypatch.setattr(calibrate, "read_fit_data", lambda _: _fit_data(turns))
     text = f'[models."{MODEL}"]\n{line}\n'
     (presets / "best.toml").write_text(text)
-    assert calibrate.main(["--runs", "run", *FAST, "--fit", "algorithm1"]) == 2
+    assert calibrate.main(["--runs", str(presets), *FAST, "--fit", "algorithm1"]) == 2
     output = " ".join(capsys.readouterr().out.split())
     assert f'write [models."{MODEL}"] by hand: finalise.algorithm1.low = 0.7, finalise.algorithm1.high = 1.0' in output
     assert (presets / "best.toml").read_text() == text
@@ -701,7 +716,7 @@ def test_from_a_run_to_a_preset(
     # 12 right first answers and one right second of 24; all but the latter are told apart
     assert summary["truthfulness"]["every candidate is given"]["mean"] == pytest.approx((13 - 11) / 24)
     assert summary["truthfulness"]["gate, on the same turns"]["mean"] == pytest.approx(12 / 24)
-    assert summary["auroc"]["p_yes"] > 0.9
+    assert summary["auroc"]["p_yes"] > 0.9 and summary["auroc"]["gate"] > 0.9
     assert (tmp_path / "run" / "calibration.png").stat().st_size > 1000
     printed = capsys.readouterr().out
     assert "gate, cross-validated" in printed
@@ -728,26 +743,6 @@ def test_accept_forms_are_not_those_of_a_question_that_was_edited(
     assert json.loads((tmp_path / "run" / "calibration.json").read_text())["right"] == right
 
 
-def test_sessions_that_the_model_was_trained_on_are_left_out(
-    tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _write_run(tmp_path / "run")
-    trained = tmp_path / "train.jsonl"
-    rows = [{"session_id": f"s{number}", "prompt": "a line\u2028and another"} for number in (0, 0, 3, 99)]
-    trained.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    command = ["--runs", str(tmp_path / "run"), *FAST, "--dry-run", "--leave-out", str(trained)]
-    assert calibrate.main(command) == 0
-    summary = json.loads((tmp_path / "run" / "calibration.json").read_text())
-    # without session 0, whose second candidate is right, and 3, whose second is wrong
-    assert {name: summary[name] for name in ("sessions", "turns", "candidates", "right")} == {
-        "sessions": 10, "turns": 20, "candidates": 20, "right": 10
-    }  # fmt: skip
-    capsys.readouterr()
-    trained.write_text('{"prompt": "answer"}\n')
-    assert calibrate.main(command) == 2
-    assert "is no file of JSON lines that have a session_id" in " ".join(capsys.readouterr().out.split())
-
-
 def test_a_gate_is_for_the_models_of_its_run(tmp_path: Path, presets: Path) -> None:
     """Also where ``--model-name`` replaced the profile's; no other model under that profile gets it."""
     _write_run(tmp_path / "run")
@@ -767,21 +762,21 @@ def test_a_gate_is_measured_that_the_preset_has_for_the_models_of_the_runs(
     _write_run(tmp_path / "run")
     assert calibrate.main(["--measure", str(tmp_path / "run"), "--preset", "best"]) == 0
     summary = json.loads((tmp_path / "run" / "gate_measured.json").read_text())
-    assert summary["fitted_on"]["models"] == summary["models"] == [MODEL, "efficientnet-lite2"]
+    assert summary["gate"]["fitted_on"]["models"] == summary["models"] == [MODEL, "efficientnet-lite2"]
     _note(tmp_path / "run", profile="laptop")
     assert calibrate.main(["--measure", str(tmp_path / "run"), "--preset", "best"]) == 2
     assert "preset 'best' has no gate for" in " ".join(capsys.readouterr().out.split())
 
 
-LLAMA_CPP, INT8 = f"{MODEL} + efficientnet-lite2", f"{MODEL} (int8) + efficientnet-lite2"
+INT8 = f"{MODEL} (int8)"
 
 
 def _roundings(folder: Path) -> list[Path]:
     """Three runs of the same dialogs by the same weights; in the last one seven first answers are wrong."""
     runs = [folder / "llama_cpp", folder / "avx2", folder / "vnni"]
-    for run, profile, chat in zip(runs, ("embedded", *["embedded_batch"] * 2), (LLAMA_CPP, INT8, INT8), strict=True):
+    for run, profile, chat in zip(runs, ("embedded", *["embedded_batch"] * 2), (MODEL, INT8, INT8), strict=True):
         _write_run(run)
-        _note(run, profile=profile, models={"chat": chat})
+        _note(run, profile=profile, models={"chat": f"{chat} + efficientnet-lite2"})
     turns = [
         replace(each, correct=False, exact=False) if each.turn.turn_idx == 0 and each.turn.session_id < "s4" else each
         for each in read_turn_table(runs[2])
@@ -800,39 +795,35 @@ def test_one_gate_is_fitted_to_all_roundings_and_its_worth_is_told_of_each(
     gate = Gate.load(presets / "gates" / "best_embedded_embedded_batch.json")
     about = {name: gate.fitted_on[name] for name in ("profile", "chat", "models", "turns", "sessions")}
     assert about == {
-        "profile": "embedded, embedded_batch", "chat": [LLAMA_CPP, INT8], "models": [MODEL, "efficientnet-lite2"],
+        "profile": "embedded, embedded_batch", "chat": [MODEL, INT8], "models": [MODEL, "efficientnet-lite2"],
         "turns": 72, "sessions": 12,
     }  # fmt: skip
     summary = json.loads((runs[0] / "calibration.json").read_text())
     policies = ["every candidate is given", "gate, on the same turns", "gate, cross-validated"]
     told = [
-        (each["run"], each["profile"], each["chat"], each["turns"], each["truthfulness"][policies[0]]["mean"])
+        (each["run"], each["profile"], each["chat"], each["truthfulness"][policies[0]]["mean"])
         for each in summary["by_run"]
     ]
     assert told == [
-        (str(runs[0]), "embedded", LLAMA_CPP, 24, pytest.approx(2 / 24)),
-        (str(runs[1]), "embedded_batch", INT8, 24, pytest.approx(2 / 24)),
-        (str(runs[2]), "embedded_batch", INT8, 24, pytest.approx(-10 / 24)),
+        (str(runs[0]), "embedded", MODEL, pytest.approx(2 / 24)),
+        (str(runs[1]), "embedded_batch", INT8, pytest.approx(2 / 24)),
+        (str(runs[2]), "embedded_batch", INT8, pytest.approx(-10 / 24)),
     ]
     for policy in policies:
         of_each = [each["truthfulness"][policy]["mean"] for each in summary["by_run"]]
         assert np.mean(of_each) == pytest.approx(summary["truthfulness"][policy]["mean"])
     assert "Truthfulness of each run" in capsys.readouterr().out
-    for run in runs:  # each finds the gate by the weights, whatever ran them
-        assert calibrate._read_material([run], calibrate.CalibrateOptions.parse(["--runs", str(run), *FAST]), fitting=True).models == (
-            MODEL, "efficientnet-lite2"
-        )  # fmt: skip
 
 
 def test_turns_about_one_photo_are_on_one_side_whatever_run_they_are_of(tmp_path: Path, presets: Path) -> None:
     """The three runs of a dialog are one group, and one session of the interval."""
     runs = _roundings(tmp_path)
     options = calibrate.CalibrateOptions.parse(["--runs", *map(str, runs), *FAST])
-    turns = calibrate._read_material(options.runs, options, fitting=True).turns
+    turns = read_fit_data(calibrate.list_judged_runs(options)).turns
     assert len(turns.points) == 72 and len({*turns.groups}) == len({*turns.session}) == 12
     for number in range(24):
         assert len({*turns.groups[number::24]}) == 1 and len({*turns.run[number::24]}) == 3
-    alone = calibrate._read_material(runs[:1], options, fitting=True).turns
+    alone = read_fit_data(calibrate.list_judged_runs(options)[:1]).turns
     estimate, same = measure_truthfulness(turns, turns.points, str(runs[0])), measure_truthfulness(alone, alone.points)
     assert estimate == same
 
@@ -840,21 +831,21 @@ def test_turns_about_one_photo_are_on_one_side_whatever_run_they_are_of(tmp_path
 @pytest.mark.parametrize(
     ("noted", "said"),
     [
-        ({"profile": "embedded_smollm2"}, "two by smollm2 + efficientnet-lite2"),
-        ({"profile": "server_embedded", "model_name": "org/Own-7B"}, "two by org/Own-7B + efficientnet-lite2"),
-        ({"profile": "embedded", "models": {"chat": "trained (int8) + other"}}, "two by {} + efficientnet-lite2 + trained:"),
+        ({"profile": "embedded_smollm2"}, "two by smollm2 + efficientnet-lite2 + {} with"),
+        ({"profile": "server_embedded", "model_name": "org/Own-7B"}, "two by org/Own-7B + efficientnet-lite2 + {} with"),
+        ({"profile": "embedded", "models": {"chat": "trained (int8) + other"}}, "two by {} + efficientnet-lite2 + trained with"),
     ],
 )  # fmt: skip
 def test_runs_of_other_weights_are_not_fitted_together(
     tmp_path: Path, presets: Path, capsys: pytest.CaptureFixture[str], noted: dict[str, Any], said: str
 ) -> None:
-    for run, about in (("one", {"models": {"chat": LLAMA_CPP}}), ("two", noted)):
+    for run, about in (("one", {"models": {"chat": MODEL}}), ("two", noted)):
         _write_run(tmp_path / run)
         _note(tmp_path / run, **about)
     command = ["--runs", str(tmp_path / "one"), str(tmp_path / "two"), *FAST, "--gate", str(tmp_path / "gate.json")]
     assert calibrate.main(command) == 2
     output = " ".join(capsys.readouterr().out.split())
-    assert said.format(MODEL) in output and "a gate is for the same weights" in output
+    assert said.format(MODEL) in output and "the same weights at a time" in output
 
 
 def _note(run: Path, **settings: Any) -> None:
@@ -865,8 +856,8 @@ def _note(run: Path, **settings: Any) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
-        ({}, {"without": "verify"}, "one was made with the whole preset and {}two with --without verify: their candidates"),
-        ({"set": "answer.k=3"}, {"set": "answer.k=4"}, "one was made with --set answer.k=3 and {}two with --set answer.k=4"),
+        ({}, {"without": "verify"}, "efficientnet-lite2 with the whole preset, and {}two by {}with --without verify: one preset"),
+        ({"set": "answer.k=3"}, {"set": "answer.k=4"}, "with --set answer.k=3, and {}two by {}with --set answer.k=4"),
         ({"set": 'a.b=["x", "y"], finalise.gate=null'}, {"set": 'limits.batch_size=2, a.b=["x", "y"]'}, None),
         ({"set": "finalise.verified_by=[], finalise.gate=null, limits.seconds_per_turn=60"}, {"set": ""}, None),
         ({"set": "a.b=1, c.d=2"}, {"set": "c.d=2, a.b=1"}, None),
@@ -883,7 +874,9 @@ def test_runs_of_other_settings_are_not_fitted_together(
     command = ["--runs", *map(str, runs), *FAST, "--dry-run"]
     assert calibrate.main(command) == (0 if said is None else 2)
     if said is not None:
-        assert said.format(f"{tmp_path}/") in " ".join(capsys.readouterr().out.split())
+        assert said.format(f"{tmp_path}/", f"{MODEL} + efficientnet-lite2 ") in " ".join(
+            capsys.readouterr().out.split()
+        )
 
 
 @pytest.mark.parametrize("method", ["gate", "white_box"])
@@ -914,7 +907,7 @@ def test_a_gate_that_is_measured_on_its_own_turns_says_so(tmp_path: Path, preset
         _write_run(tmp_path / run, split=split)
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 0
     gate = ["--gate", str(presets / "gates" / "best_embedded.json")]
-    for run, marked in (("run", 2), ("test", 0)):
+    for run, marked in (("run", 1), ("test", 0)):
         assert calibrate.main(["--measure", str(tmp_path / run), "--preset", "best", *gate]) == 0
         policies = json.loads((tmp_path / run / "gate_measured.json").read_text())["truthfulness"]
         assert sum("(fitted on these turns)" in policy for policy in policies) == marked
@@ -930,7 +923,7 @@ def test_a_gate_of_other_weights_has_a_file_of_its_own(
     original = (presets / "best.toml").read_text()
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST]) == 2
     output = " ".join(capsys.readouterr().out.split())
-    assert "made with the chat model 'trained (int8) + other'" in output and "--gate" in output
+    assert "made with the chat model 'trained (int8)'" in output and "--gate" in output
     gate = tmp_path / "own" / "gate.json"
     assert calibrate.main(["--runs", str(tmp_path / "run"), *FAST, "--gate", str(gate)]) == 0
     assert f"--set finalise.gate={gate}" in capsys.readouterr().out
@@ -950,15 +943,13 @@ def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, 
 def test_the_gate_that_is_written_divides_photos_only_where_that_gains(
     tmp_path: Path, presets: Path, monkeypatch: pytest.MonkeyPatch, differ: bool
 ) -> None:
-    material = _fit_data(_photos(120, differ=differ))
-    monkeypatch.setattr(calibrate, "_read_material", lambda *_, **__: material)
+    monkeypatch.setattr(calibrate, "list_judged_runs", lambda _: [])
+    monkeypatch.setattr(calibrate, "read_fit_data", lambda _: _fit_data(_photos(120, differ=differ)))
     assert calibrate.main(["--runs", str(tmp_path), *FAST]) == 0
     gate = Gate.load(presets / "gates" / "best_embedded.json")
     assert (gate.threshold_egocentric is not None and gate.threshold_egocentric > gate.threshold) is differ
     policies = json.loads((tmp_path / "calibration.json").read_text())["truthfulness"]
-    (both,) = (estimate for policy, estimate in policies.items() if "of egocentric photos and of others" in policy)
-    (one,) = (estimate for policy, estimate in policies.items() if "threshold fitted" in policy)
-    assert (both["mean"] > one["mean"] + 0.05) is differ
+    assert gate.fitted_on["cross_validated"][0] == policies["gate, cross-validated"]["mean"]
 
 
 def test_a_fitted_line_takes_the_place_of_the_bounds(tmp_path: Path, presets: Path) -> None:
@@ -997,7 +988,7 @@ def test_public_test_is_measured_and_never_fitted(
     assert calibrate.main(measure) == 0
     summary = json.loads((tmp_path / "test" / "gate_measured.json").read_text())
     assert summary["split"] == "public_test"
-    assert summary["truthfulness"]["gate, threshold 0.5"]["mean"] == pytest.approx(12 / 24)
+    assert summary["truthfulness"]["gate, threshold 0.500"]["mean"] == pytest.approx(12 / 24)
     assert summary["auroc"]["gate"] > 0.9
     assert (presets / "gates" / "best_embedded.json").read_text() == fitted
 

@@ -8,11 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agents.base.signals import INTERRUPTED
-from agents.methods.gate import CLASSES, Gate
+from agents.methods.gate import Gate
 from agents.record import Decision as Told
 from agents.record import EvidenceFound, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
 from agents.search.collection import Collection
@@ -23,11 +22,9 @@ from evaluation.judge.judging import judge_turns
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.records import make_answered_turn
 from evaluation.run.options import RunOptions
-from evaluation.studies import calibrate, collection_check, collection_gate
-from evaluation.studies.collection_gate import compose_gates, compute_log_odds
+from evaluation.studies import calibrate, collection_check
 from evaluation.studies.collection_runs import read_judged_questions
-from evaluation.studies.decisions import Decision, Turns, read_decisions
-from evaluation.studies.gate_fit import apply_gate
+from evaluation.studies.decisions import read_decisions
 from evaluation.studies.lost_turns import count_outcomes, find_lost_turns
 from tests.evaluation.worlds import picture, write_records
 
@@ -162,7 +159,7 @@ def play(
 
 
 def test_a_stopped_run_is_not_explained(museum: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (collection_check, collection_gate):
+    for module in (collection_check, calibrate):
         monkeypatch.setattr(module, "evaluate", lambda *_: INTERRUPTED)
         assert module.main([str(museum)]) == 130
     assert not list(museum.parent.rglob("lost.json"))
@@ -273,7 +270,7 @@ def test_a_gate_is_fitted_kept_beside_the_collection_and_found(
     monkeypatch.chdir(tmp_path)
     rows, answers = many(30, 10)
     farm = make_collection(tmp_path / "farm", rows)
-    play(monkeypatch, collection_gate, farm, answers)
+    play(monkeypatch, calibrate, farm, answers)
     command = [str(farm), "--repeats", "1"]
     assert calibrate.main([*command, "--dry-run"]) == 0
     assert not (farm / "gates").exists()
@@ -298,9 +295,9 @@ def test_the_run_of_a_gate_gives_every_candidate(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     rows, answers = many(30, 10)
     farm = make_collection(tmp_path / "farm", rows)
-    runs = play(monkeypatch, collection_gate, farm, answers)
+    runs = play(monkeypatch, calibrate, farm, answers)
     assert calibrate.main([str(farm), "--repeats", "1", "--dry-run", "--set", "answer.k=3"]) == 0
-    assert runs[0].set == ("answer.k=3", *collection_gate.OPEN) and runs[0].output_dir == Path("results/farm/open")
+    assert runs[0].set == ("answer.k=3", *calibrate.OPEN) and runs[0].output_dir == Path("results/farm/open")
 
 
 @pytest.mark.parametrize(
@@ -320,7 +317,7 @@ def test_too_few_questions_are_refused_in_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rows, answers = many(count, wrong)
-    play(monkeypatch, collection_gate, farm := make_collection(tmp_path / "farm", rows), answers)
+    play(monkeypatch, calibrate, farm := make_collection(tmp_path / "farm", rows), answers)
     assert calibrate.main([str(farm)]) == 2
     output = " ".join(capsys.readouterr().out.split())
     assert words in output and (wrong == 0 or "about 30 dialogs, and here are 12" in output)
@@ -334,32 +331,3 @@ def test_a_malformed_gate_is_told(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(ValueError, match=r"best-|best_"):
         RunConfig.read(knowledge=farm)
-
-
-def make_gate(features: tuple[str, ...], weights: tuple[float, ...], intercept: float, **more: Any) -> Gate:
-    spread: dict[str, Any] = {"mean": (0.5,) * len(features), "scale": (0.2,) * len(features), "threshold": 0.5}
-    return Gate(
-        classes=CLASSES, features=features, coefficients=(weights,), intercept=(intercept,), **{**spread, **more}
-    )
-
-
-def test_a_composed_gate_says_what_the_outer_one_says_of_the_inner_ones_odds() -> None:
-    random = np.random.default_rng(1)
-    rows = [
-        Decision(
-            f"s{number}", 1.0, True, {"p_yes": Signal(random.random()), "agreement": Signal(random.random())}, False
-        )
-        for number in range(20)
-    ]
-    turns = Turns.from_decisions(rows)
-    inner = make_gate(("p_yes", "agreement"), (0.7, 0.4), -0.2)
-    outer = make_gate(("odds",), (1.3,), 0.1, mean=(0.3,), scale=(0.8,), threshold=0.6)
-    odds = compute_log_odds(turns, inner)
-    expected = [outer.probability({"odds": float(value)}) for value in odds]
-    composed = compose_gates(inner, outer)
-    signals = [{name: signal.value for name, signal in row.signals.items()} for row in rows]
-    np.testing.assert_allclose([composed.probability(each) for each in signals], expected, atol=1e-12)
-    assert (apply_gate(turns, composed) == (np.array(expected) >= 0.6)).all()
-    assert composed.probability({"agreement": 0.9}) == pytest.approx(
-        outer.probability({"odds": 0.4 * (0.9 - 0.5) / 0.2 - 0.2})
-    ), "a missing signal counts as its mean"
