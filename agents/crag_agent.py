@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from agents.base.secrets import keep_out_of_logs
 from agents.base_agent import BaseAgent, Message
 from agents.profiles.profile import PROMPTS
+from agents.settings.agent_config import AgentConfig
 from agents.settings.presets import Settings
-from agents.settings.run_config import RunConfig
 from agents.time_limits.deadline import NO_DEADLINE, Clock, Deadline
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class CragAgent(BaseAgent):
             raise TypeError("settings and models belong together: pass both, or neither to build from the environment")
         submitted = settings is None
         if settings is None or models is None:
-            config = RunConfig.from_environment()
+            config = AgentConfig.from_environment()
             _tell(config)
             settings, models, prompts = config.settings, config.models(), config.prompts
         self.settings, self.models = settings, models
@@ -111,7 +111,7 @@ class CragAgent(BaseAgent):
     @classmethod
     def from_config(
         cls,
-        config: RunConfig,
+        config: AgentConfig,
         search_pipeline: Any = None,
         *,
         models: ModelSet | None = None,
@@ -124,15 +124,14 @@ class CragAgent(BaseAgent):
             config: The preset and the profile.
             search_pipeline: The pipeline that the agent searches with; None: the evaluator passes results with each call.
             models: Models to use in place of those of the profile.
-            replies: Kept replies, as for ``RunConfig.models``.
+            replies: Kept replies, as for ``AgentConfig.models``.
             **options: Further arguments of the class.
 
         Raises:
-            SettingsError: As for ``RunConfig.models``.
+            SettingsError: As for ``AgentConfig.models``.
         """
         _tell(config)
-        if config.collection is not None:
-            options.setdefault("name_source", config.collection.name_source)
+        options.setdefault("name_source", config.name_source)
         return cls(
             search_pipeline,
             settings=config.settings,
@@ -290,7 +289,7 @@ class CragAgent(BaseAgent):
             raise TimeoutError(f"no end after {seconds:.2f} s") from None
 
 
-def _tell(config: RunConfig) -> None:
+def _tell(config: AgentConfig) -> None:
     """Warn if the agent runs without parts that were fitted for other models."""
     if config.gate_note is not None:
         _log.warning("%s", config.gate_note)

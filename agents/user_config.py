@@ -5,7 +5,7 @@ In the research release of the benchmark there is no pipeline: it passes what it
 
 ``local_evaluation.py`` evaluates what stands here too, unless ``--agent`` names another class.
 
-Preset and profile are taken from the environment, ``CRAG_PRESET`` and ``CRAG_PROFILE`` (``RunConfig.from_environment``).
+Preset and profile are taken from the environment, ``CRAG_PRESET`` and ``CRAG_PROFILE`` (``AgentConfig.from_environment``).
 """
 
 from agents.crag_agent import CragAgent

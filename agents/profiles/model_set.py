@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from agents.models.base import (
     ChatModel,
+    Describe,
     Detector,
     DomainClassifier,
     EntityFinder,
@@ -20,7 +21,6 @@ from agents.models.base import (
     Segmenter,
     TextEncoder,
 )
-from agents.models.chat.composed_vision import Describe
 from agents.models.registry import ModelRegistry
 from agents.profiles.profile import Profile
 

@@ -30,6 +30,7 @@ from agents.base.data_folder import data_path
 from agents.base.files import first_fault, format_os_error, one_line, read_toml
 from agents.base.named import find_file, look_up
 from agents.base.revisions import MAIN, split_revision
+from agents.models.weights import GGUF_VARIABLE, QWEN_CODER
 
 PRESETS = data_path("presets")
 PROFILES = data_path("profiles")
@@ -319,9 +320,7 @@ def chat_model_name(spec: Mapping[str, Any]) -> str:
     spec = spec.get("text", spec)
     name = str(spec.get("path") or spec.get("model") or "")
     if not name and spec.get("kind") in ("llama-cpp", "transformers"):
-        from agents.models.chat.gguf import QWEN_CODER, VARIABLE  # it imports numpy
-
-        name = os.environ.get(VARIABLE) or QWEN_CODER.name
+        name = os.environ.get(GGUF_VARIABLE) or QWEN_CODER.name
     return Path(name).stem if name.endswith(".gguf") else name or str(spec.get("kind", ""))
 
 

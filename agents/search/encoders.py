@@ -1,14 +1,9 @@
-"""The encoders of an index, by the names that settings and the command line use, in the organiser's own semantics: length 1, whole batches.
-
-Both the index builder and the gateway embed here, by the functions of ``cragmm-search-pipeline``, so that the scores
-are the ones which the organiser's one-at-a-time calls would give. Texts: mean pooling over at most 512 tokens.
-"""
+"""The encoders of an index, by the names that settings and the command line use. They embed as the gateway's searchers do."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -24,50 +19,7 @@ from agents.models.encoders.text_encoder import minilm_folder
 from agents.models.pretrained import load_model
 from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcessor, tensor_image_features
 from agents.search.hits import SearchError
-
-
-def embed_texts(model: Any, tokenizer: Any, texts: Sequence[str], device: Any, batch_size: int) -> FloatArray:
-    """Embeddings, float32, shape (len(texts), dimensions), each of length 1; texts are sorted by length, so that little is padded."""
-    from cragmm_search.web_search_mock_api.api.web_search import extract_features
-
-    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
-    embeddings: FloatArray | None = None
-    for start in range(0, len(order), batch_size):
-        rows = order[start : start + batch_size]
-        with _tokenizer_lock:
-            vectors = extract_features(model, tokenizer, [texts[row] for row in rows], device)
-        if embeddings is None:
-            embeddings = np.empty((len(texts), vectors.shape[1]), dtype=np.float32)
-        embeddings[rows] = vectors
-    return embeddings if embeddings is not None else np.zeros((0, 0), dtype=np.float32)
-
-
-def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], device: Any, batch_size: int) -> FloatArray:
-    """Embeddings, float32, shape (len(images), dimensions), each of length 1; the images are RGB already."""
-    from cragmm_search.image_search_mock_api.image_search import extract_features
-
-    batches = [
-        extract_features(model, processor, [*map(_unmistakable, images[start : start + batch_size])], device)
-        for start in range(0, len(images), batch_size)
-    ]
-    return np.concatenate(batches).astype(np.float32, copy=False) if batches else np.zeros((0, 0), dtype=np.float32)
-
-
-def _unmistakable(image: Image.Image) -> Image.Image:
-    """Enlarge an image if one of its sides could be taken for the three colour channels.
-
-    CLIP's processor guesses the order of an array's axes from their lengths, and for a whole batch from its first image:
-    a picture of 1 x 1 pixels raises, one of 3 x 500 is read sideways, and either spoils the pictures after it.
-    """
-    width, height = (max(side, _MIN_SIDE) for side in image.size)
-    return image if (width, height) == image.size else image.resize((width, height), Image.Resampling.NEAREST)
-
-
-_MIN_SIDE = 4  # pixels
-
-# Fast tokenizers keep padding and truncation as state and raise "Already borrowed" when two threads use one at once.
-_tokenizer_lock = threading.Lock()
-
+from agents.search.searchers import embed_images, embed_texts
 
 EFFICIENTNET = "efficientnet-lite2"
 MINILM = "minilm"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
@@ -23,10 +24,13 @@ from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, imag
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
+_MIN_SIDE = 4  # pixels
 
 _PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
 _log = logging.getLogger(__name__)
 
+# Fast tokenizers keep padding and truncation as state and raise "Already borrowed" when two threads use one at once.
+_tokenizer_lock = threading.Lock()
 
 Query_contra = TypeVar("Query_contra", contravariant=True)
 
@@ -102,8 +106,6 @@ class ImageParts:
 
     def embed(self, queries: Sequence[Image.Image]) -> FloatArray:
         """Embed RGB images, shape (images, dimensions)."""
-        from agents.search.encoders import embed_images  # with torch, which no one needs who only names the types here
-
         return embed_images(self.model, self.processor, queries, self.device, IMAGE_BATCH)
 
     def _hit(self, index: int, score: float) -> dict[str, Any]:
@@ -155,8 +157,6 @@ class WebParts:
 
     def embed(self, queries: Sequence[str]) -> FloatArray:
         """Embed texts, shape (texts, dimensions)."""
-        from agents.search.encoders import embed_texts
-
         return embed_texts(self.model, self.tokenizer, queries, self.device, TEXT_BATCH)
 
     def _hit(self, index: str, score: float) -> dict[str, Any]:
@@ -185,6 +185,43 @@ class WebParts:
         except (KeyError, OSError, ValueError, lmdb.Error, json.JSONDecodeError):
             return {}
         return content if isinstance(content, Mapping) else {}
+
+
+def embed_texts(model: Any, tokenizer: Any, texts: Sequence[str], device: Any, batch_size: int) -> FloatArray:
+    """Embeddings, float32, shape (len(texts), dimensions), each of length 1; texts are sorted by length, so that little is padded."""
+    from cragmm_search.web_search_mock_api.api.web_search import extract_features
+
+    order = sorted(range(len(texts)), key=lambda row: len(texts[row]))
+    embeddings: FloatArray | None = None
+    for start in range(0, len(order), batch_size):
+        rows = order[start : start + batch_size]
+        with _tokenizer_lock:
+            vectors = extract_features(model, tokenizer, [texts[row] for row in rows], device)
+        if embeddings is None:
+            embeddings = np.empty((len(texts), vectors.shape[1]), dtype=np.float32)
+        embeddings[rows] = vectors
+    return embeddings if embeddings is not None else np.zeros((0, 0), dtype=np.float32)
+
+
+def embed_images(model: Any, processor: Any, images: Sequence[Image.Image], device: Any, batch_size: int) -> FloatArray:
+    """Embeddings, float32, shape (len(images), dimensions), each of length 1; the images are RGB already."""
+    from cragmm_search.image_search_mock_api.image_search import extract_features
+
+    batches = [
+        extract_features(model, processor, [*map(_unmistakable, images[start : start + batch_size])], device)
+        for start in range(0, len(images), batch_size)
+    ]
+    return np.concatenate(batches).astype(np.float32, copy=False) if batches else np.zeros((0, 0), dtype=np.float32)
+
+
+def _unmistakable(image: Image.Image) -> Image.Image:
+    """Enlarge an image if one of its sides could be taken for the three colour channels.
+
+    CLIP's processor guesses the order of an array's axes from their lengths, and for a whole batch from its first image:
+    a picture of 1 x 1 pixels raises, one of 3 x 500 is read sideways, and either spoils the pictures after it.
+    """
+    width, height = (max(side, _MIN_SIDE) for side in image.size)
+    return image if (width, height) == image.size else image.resize((width, height), Image.Resampling.NEAREST)
 
 
 def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

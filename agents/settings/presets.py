@@ -57,7 +57,7 @@ _OF_VARIABLE = "environment variable "  # how a message begins whose cause is on
 
 VARIABLES = frozenset(
     {
-        "CRAG_PRESET",  # of the agent that the evaluator builds (``RunConfig.from_environment``)
+        "CRAG_PRESET",  # of the agent that the evaluator builds (``AgentConfig.from_environment``)
         "CRAG_PROFILE",
         "CRAG_CACHE",  # folder of indices, pictures and pages (``agents.base.cache_folder``)
         "CRAG_WEBSEARCH_CACHE_DIR",  # the organiser's page cache

@@ -1,33 +1,22 @@
-"""Configuration of a run: a preset, a profile and the prompts, each read once. It imports no library of models."""
+"""Configuration of a command's run: that of its agent, and what it searches. It imports no library of models."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import logging
-import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agents.base.cache_folder import DEFAULT_CACHE, default_cache
 from agents.base.files import parse_json
-from agents.base.named import canonical, parse_name
+from agents.base.named import parse_name
 from agents.base.revisions import with_revision
-from agents.profiles.profile import MODELS, PRESETS, PROFILES, PROMPTS, Profile, SettingsError, load_profile, names
+from agents.profiles.profile import PRESETS, PROFILES, SettingsError, load_profile, names
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
-from agents.settings.presets import Settings, load_settings, parse_key, unknown_variables
-
-if TYPE_CHECKING:
-    from agents.asking.prompts import PromptLibrary
-    from agents.models.base import Label, TextLine
-    from agents.models.reply_cache import ReplyStore
-    from agents.profiles.model_set import ModelSet, RegistryFactory
-
-log = logging.getLogger(__name__)
+from agents.settings.agent_config import AgentConfig
+from agents.settings.presets import load_settings
 
 DEFAULT_SPLIT = "validation"
 """Of the organiser's indices, and of those that are built without a name."""
@@ -51,13 +40,9 @@ def _tag(split: str) -> str:
 
 
 @dataclass(frozen=True)
-class RunConfig:
-    """A preset under a profile: the configuration of a run."""
+class RunConfig(AgentConfig):
+    """A preset under a profile with its search: the configuration of a run."""
 
-    preset: str  # name of the preset, or the path of its file
-    profile: Profile  # the models by role, with what the profile says for this preset
-    settings: Settings  # the preset's settings under the profile, changes of the command line included
-    cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
     collection: Collection | None = None  # what is searched, in place of the indices of a split
     collection_note: str = ""  # why no gate of the collection is used although it has some
 
@@ -75,27 +60,40 @@ class RunConfig:
         cache: Path = DEFAULT_CACHE,
         knowledge: Path
         | None = None,  # folder of a collection; the gate that was fitted to it is used, unless an override names one
+        checks_variables: bool = True,  # whether an environment variable ``CRAG_...`` that names nothing is refused
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
 
         Raises:
-            SettingsError: They, a stage to leave out, a setting or an environment variable ``CRAG_...`` are unknown or malformed, or
-                change nothing under this preset.
+            SettingsError: They, a stage to leave out, a setting or an environment variable are unknown or malformed, or change nothing
+                under this preset.
             SearchError: There is no such collection.
             HeadError: A gate of the collection is malformed.
         """
+        ready = load_profile(profile)
+        ready = ready if chat_model is None else ready.with_chat_model(chat_model)
+        ready = ready if base_url is None else ready.with_server(base_url)
+        ready = ready.with_server_options(server) if server else ready
+        collection, note = None if knowledge is None else Collection.open(knowledge), ""
+        if collection is not None:
+            # Its indices are in the cache, whatever the profile searches otherwise.
+            ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
+            gate, note = _find_gate(collection, parse_name(preset), ready.gate_models)
+            overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
+            if "cross_check" in load_settings(preset, ready, collection=True).stage_classes:
+                # A collection wants its own facts; an override of the command line comes after this one.
+                overrides = ["cross_check.own_knowledge=never", *overrides]
         config, unknown = cls._read(
             preset,
-            profile,
+            ready,
             without=without,
             overrides=overrides,
-            chat_model=chat_model,
-            base_url=base_url,
-            server=server,
+            is_collection=collection is not None,
             cache=cache,
-            collection=None if knowledge is None else Collection.open(knowledge),
+            collection=collection,
+            collection_note=note,
         )
-        if unknown:
+        if unknown and checks_variables:
             raise SettingsError("; ".join(unknown))
         return config
 
@@ -118,94 +116,21 @@ class RunConfig:
             SettingsError: The profile is unknown or malformed, or has no such model to replace.
             SearchError: There is no such collection.
         """
-        return cls._read(
+        return cls.read(
             "vlm_only",
             profile,
             chat_model=chat_model,
             base_url=base_url,
             server=server,
             cache=cache,
-            collection=None if knowledge is None else Collection.open(knowledge),
-        )[0]
-
-    @classmethod
-    def from_environment(cls) -> RunConfig:
-        """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``); see ``read``.
-
-        A variable ``CRAG_...`` that names nothing is logged and does not stop the agent: the evaluator's machine may have variables of its
-        own, such as ``CRAG_MOCK_API_URL``. Commands, the preflight among them, refuse it.
-        """
-        profile = os.environ.get("CRAG_PROFILE")
-        if not profile:
-            import torch  # only an agent that is built needs it
-
-            profile = "gpu" if torch.cuda.is_available() else "embedded"
-        config, unknown = cls._read(os.environ.get("CRAG_PRESET", "best"), profile)
-        for message in unknown:
-            log.warning("%s", message)
-        return config
-
-    @classmethod
-    def _read(
-        cls,
-        preset: str,
-        profile: str,
-        *,
-        without: Sequence[str] = (),
-        overrides: Sequence[str] = (),
-        chat_model: str | None = None,
-        base_url: str | None = None,
-        server: Mapping[str, Any] | None = None,
-        cache: Path = DEFAULT_CACHE,
-        collection: Collection | None = None,
-    ) -> tuple[RunConfig, list[str]]:
-        """Return the configuration, and what ``unknown_variables`` says of the environment."""
-        ready = load_profile(profile)
-        ready = ready if chat_model is None else ready.with_chat_model(chat_model)
-        ready = ready if base_url is None else ready.with_server(base_url)
-        ready = ready.with_server_options(server) if server else ready
-        note = ""
-        if collection is not None:
-            from agents.settings.collection_gate import find_gate  # it reads gates, with numpy
-
-            # Its indices are in the cache, whatever the profile searches otherwise.
-            ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
-            gate, note = find_gate(collection, parse_name(preset), ready.gate_models)
-            overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
-        own = collection is not None
-        if own and "cross_check" in load_settings(preset, ready, collection=own).stage_classes:
-            # A collection wants its own facts; an override of the command line comes after this one.
-            overrides = ["cross_check.own_knowledge=never", *overrides]
-        whole = load_settings(preset, ready, overrides=overrides, collection=own)
-        settings = whole.without(without)
-        left_out = {*whole.stage_classes} - {*settings.stage_classes}
-        for text in overrides:
-            if (stage := parse_key(text).partition(".")[0]) in left_out:
-                raise SettingsError(f"{text} would change nothing: stage {stage!r} is left out; drop one of the two")
-        config = cls(canonical(preset), ready, settings, cache, collection, note)
-        if ready.beside:
-            from agents.settings.stage_needs import list_roles  # it reads prompts
-
-            config = replace(config, profile=ready.with_loaded(list_roles(settings, config.prompts)))
-        return config, unknown_variables(whole, parse_name(preset), ready)
-
-    @cached_property
-    def prompts(self) -> PromptLibrary:
-        """Prompts for the profile's chat model, with the profile's limits of their replies."""
-        from agents.asking.prompts import PromptLibrary
-
-        return PromptLibrary(PROMPTS, self.settings.limits.reply_tokens, sees=self.profile.sees)
+            knowledge=knowledge,
+            checks_variables=False,
+        )
 
     @property
-    def gate_note(self) -> str | None:
-        """Warning that no gate is fitted for the models of this run, though the preset has gates; else None."""
-        if not self.settings.lacks_gate:
-            return None
-        models = MODELS.join(self.profile.gate_models)
-        return (
-            f"preset {parse_name(self.preset)!r} has no gate fitted for {models}: when it abstains is left to its rules and cuts; "
-            "docs/calibration.md says how one is fitted"
-        )
+    def name_source(self) -> Callable[[str], str] | None:
+        """Names the sources of a collection by the paths that its owner knows."""
+        return None if self.collection is None else self.collection.name_source
 
     @property
     def page_folder(self) -> Path:
@@ -217,11 +142,6 @@ class RunConfig:
         """Number of pages whose full text the run can read."""
         folders = {self.page_folder, organiser_pages()}
         return sum(len(list(folder.iterdir())) for folder in folders if folder.is_dir())
-
-    @property
-    def digest(self) -> str:
-        """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
-        return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
     def unreachable(
         self, *, split: str, web: bool = True, images: bool = True, models: bool = True, servers: bool = True
@@ -353,11 +273,6 @@ class RunConfig:
         files = {(self.collection.folder / self.collection.name_source(row["image_url"])): row["info"] for row in rows}
         return {file.resolve(): tuple(parse_json(info)) for file, info in files.items()}
 
-    def get_k(self, stage: str) -> int | None:
-        """Return how many chunks a stage keeps; None for a stage without such an option."""
-        k = getattr(getattr(self.settings, stage, None), "k", None)
-        return k if isinstance(k, int) else None
-
     def _find_revisions(self, split: str) -> dict[str, str]:
         """Return the revisions of a split's indices in the cache by their kind, ``image`` and ``web``."""
         search = self.profile.search
@@ -414,30 +329,33 @@ class RunConfig:
         ]
         return " ".join(["crag index", str(folder), *encoders])
 
-    def models(self, registry: RegistryFactory | None = None, *, replies: ReplyStore | None = None) -> ModelSet:
-        """Set up the models of the profile; each is loaded when it is first asked for.
 
-        Args:
-            registry: Loads the models; None: ``ModelRegistry``.
-            replies: Keeps the replies to deterministic requests.
+def _find_gate(collection: Collection, preset: str, models: Sequence[str]) -> tuple[Path | None, str]:
+    """Find the gate of a collection that was fitted for a preset and these models.
 
-        Raises:
-            SettingsError: The preset names a LoRA adapter that the chat model cannot take.
-        """
-        from agents.methods.domains import load_domains
-        from agents.models.registry import ModelRegistry
-        from agents.profiles.model_set import ModelSet
-        from agents.profiles.weights import with_found_weights
-        from agents.texts.injection import neutral
+    Args:
+        collection: The collection.
+        preset: Name of the preset.
+        models: The chat model and the one of image search (``Profile.gate_models``).
 
-        def describe(labels: Sequence[Label], lines: Sequence[TextLine]) -> str:
-            read = "\n".join(line.text for line in lines)  # in one piece: an order may go over several lines
-            if self.settings.guard.injection:
-                read = neutral(read, citations=False)
-            texts = [line for line in read.split("\n") if line.strip()]
-            return self.prompts["image_in_words"].render(labels=labels, lines=texts)
+    Returns:
+        The gate's file, or None; and a line that says why no gate of the collection is used although it has some, or "".
 
-        descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
-        make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)
-        ready = with_found_weights(self.profile.with_lora(self.settings.lora))
-        return ModelSet(ready, self.cache, describe, domains=descriptions, registry=make)
+    Raises:
+        HeadError: A gate's file is malformed.
+    """
+    from agents.methods.gate import Gate  # with numpy
+
+    others = []
+    for path in collection.gates:
+        fitted = Gate.load(path).fitted_on
+        fitted_preset, fitted_models = str(fitted.get("preset")), [str(name) for name in fitted.get("models") or ()]
+        if (fitted_preset, fitted_models) == (preset, [*models]):
+            return path.resolve(), ""
+        others.append(f"{path.name} is for {fitted_preset!r} with {' + '.join(fitted_models)}")
+    if not others:
+        return None, ""
+    return None, (
+        f"no gate of the collection is used, because none was fitted for {preset!r} with {' + '.join(models)} "
+        f"({'; '.join(others)}); to fit one: crag calibrate {collection.folder}"
+    )

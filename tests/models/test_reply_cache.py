@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from agents.models import weights
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, Label, ModelError, TextLine
 from agents.models.chat import gguf, int8_checkpoint, transformers_chat
 from agents.models.chat.composed_vision import ComposedVisionChat
@@ -393,12 +394,12 @@ def test_a_gguf_file_of_ones_own_is_another_model_than_the_published_one(
     for number, path in enumerate((published, *own)):
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(bytes([number]) * 50_000)
-    source = replace(gguf.QWEN_CODER, size=50_000, samples=sample_digest(published))
-    monkeypatch.setattr(gguf, "QWEN_CODER", source)
+    source = replace(weights.QWEN_CODER, size=50_000, samples=sample_digest(published))
+    monkeypatch.setattr(weights, "QWEN_CODER", source)
     monkeypatch.setattr(transformers_chat, "find", lambda cache: gguf.find(cache, source))
     identities = []
     for file_path in ("", *map(str, own)):
-        monkeypatch.setenv(gguf.VARIABLE, file_path)
+        monkeypatch.setenv(weights.GGUF_VARIABLE, file_path)
         spec = {"kind": "transformers", **options}
         identities.append(ModelRegistry(tmp_path, replies=ReplyStore(tmp_path / "replies")).load(spec)._identity)
     name = f"{published.stem} (int8)" if options else published.stem

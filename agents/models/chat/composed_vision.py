@@ -1,7 +1,7 @@
 """Image input for a text-only chat model: each image is described in words by a recogniser and an OCR reader."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from PIL import Image
@@ -12,18 +12,14 @@ from agents.models.base import (
     ChatModel,
     ChatReply,
     ChatRequest,
-    Label,
+    Describe,
     ModelError,
     OcrReader,
     Recogniser,
-    TextLine,
 )
 from agents.models.chat.prompt_fitting import convert_images
 from agents.models.pixels import picture_key
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
-
-Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
-"""Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
 
 
 @dataclass(frozen=True)

