@@ -167,18 +167,13 @@ def unit(vectors: torch.Tensor) -> FloatArray:
 
 
 def save_model(model: Any, folder: Path) -> None:
-    """Save a model so that transformers 4 reads it as transformers 5 does."""
-    with without_bars():
-        model.save_pretrained(folder)
-    add_rotary_names(folder)
-
-
-def add_rotary_names(folder: Path) -> None:
-    """Add the names of transformers 4 to a saved ``config.json``.
+    """Save a model so that transformers 4 reads it as transformers 5 does.
 
     5 writes the base and the scaling of rotary positions into ``rope_parameters`` alone, where 4 does not look: it would take the
     default base and answer from wrong positions.
     """
+    with without_bars():
+        model.save_pretrained(folder)
     path = folder / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     for table in (config, *(value for value in config.values() if isinstance(value, dict))):

@@ -133,9 +133,8 @@ def _weights(model: Any, spec: Spec) -> list[Path]:
     weights = getattr(model, "weights", None)
     if weights is not None:
         return list(weights)
-    tables = [spec, *(value for value in spec.values() if isinstance(value, Mapping))]  # an adapter has a table
-    paths = [Path(str(table["path"])).expanduser() for table in tables if "path" in table]
-    return [path for path in paths if path.exists()]
+    path = Path(str(spec["path"])).expanduser() if "path" in spec else None
+    return [path] if path is not None and path.exists() else []
 
 
 def _is_spec(value: Any) -> bool:

@@ -5,7 +5,7 @@ import functools
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ CHATML_END = "<|im_end|>"
 """Ends a message in the ChatML format (Qwen, SmolLM2). Reading a GGUF file can leave another end token, or no padding token."""
 
 
-def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_model) -> Path:
+def convert(gguf: Path, folder: Path) -> Path:
     """Convert a GGUF file to a checkpoint, unless the folder has it already.
 
     The checkpoint is written beside its place and renamed, so that a stopped conversion leaves nothing half-done.
@@ -26,7 +26,6 @@ def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_m
     Args:
         gguf: Of a text model.
         folder: Of the checkpoint.
-        save: Writes the model, which has its weights in bfloat16, into a folder.
 
     Returns:
         The folder of the checkpoint.
@@ -42,7 +41,7 @@ def convert(gguf: Path, folder: Path, save: Callable[[Any, Path], None] = save_m
             checkpoint = Path(scratch) / "checkpoint"
             checkpoint.mkdir()
             with _parsing_once():
-                save(read_model(gguf), checkpoint)
+                save_model(read_model(gguf), checkpoint)
                 convert_tokenizer(gguf, checkpoint)
             _rename(checkpoint, folder)
     except (OSError, SafetensorError) as error:

@@ -7,7 +7,6 @@ section 3.1, vector-wise quantisation, without its outlier decomposition). The p
 
 import ctypes
 from collections import deque
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import torch
@@ -23,16 +22,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # malloc.h
 _KEPT_BYTES = 2**31 - 1
 
 
-Rounded = tuple[torch.Tensor, torch.Tensor]
-"""A matrix of int8, shape (out, in), and the scale of each of its rows, shape (out,)."""
-
-
 class Int8Linear(nn.Module):
     """Replaces a ``Linear``: input of shape (..., in), output (..., out) in the input's dtype."""
 
-    def __init__(self, linear: nn.Linear, kernel: Kernel, rounded: Rounded | None = None) -> None:
+    def __init__(self, linear: nn.Linear, kernel: Kernel) -> None:
         super().__init__()
-        self._multiply = kernel(*(rounded or round_weights(linear.weight.detach())))
+        self._multiply = kernel(*round_weights(linear.weight.detach()))
         self._bias = None if linear.bias is None else linear.bias.detach().float()
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
@@ -50,33 +45,28 @@ def weight_levels() -> int:
     return _LEVELS if torch.cpu._is_vnni_supported() else _LEVELS_WITHOUT_VNNI
 
 
-def linear_paths(model: nn.Module) -> list[str]:
-    """Return where a model has a ``Linear``, the output layer too."""
-    return [path for path, layer in model.named_modules() if isinstance(layer, nn.Linear)]
-
-
-def quantise(model: nn.Module, rounded: Callable[[str], Rounded] | None = None) -> None:
-    """Replace every ``Linear`` of a model; the rest computes in float32. A thread for each core packs the matrices in turn.
-
-    Args:
-        model: On the CPU.
-        rounded: Returns the rounded weights of the layer at a path, where they are at hand; those of the model may be missing then.
-    """
+def quantise(model: nn.Module) -> None:
+    """Replace every ``Linear`` of a model on the CPU; the rest computes in float32. A thread for each core packs the matrices in turn."""
     kernel = choose_kernel()
+    paths = [path for path, layer in model.named_modules() if isinstance(layer, nn.Linear)]
 
     def replace(path: str) -> None:
         layer = model.get_submodule(path)
         assert isinstance(layer, nn.Linear)
-        model.set_submodule(path, Int8Linear(layer, kernel, rounded(path) if rounded else None))
+        model.set_submodule(path, Int8Linear(layer, kernel))
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        deque(pool.map(replace, linear_paths(model)), maxlen=0)
+        deque(pool.map(replace, paths), maxlen=0)
     model.float()
     _keep_large_blocks()
 
 
-def round_weights(weight: torch.Tensor) -> Rounded:
-    """Round a matrix of shape (out, in), so many rows at a time as stay near the processor."""
+def round_weights(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Round a matrix of shape (out, in), so many rows at a time as stay near the processor.
+
+    Returns:
+        A matrix of int8, shape (out, in), and the scale of each of its rows, shape (out,).
+    """
     rounded = torch.empty(weight.shape, dtype=torch.int8)
     scale = torch.empty(len(weight))
     for start in range(0, len(weight), _ROWS):

@@ -17,7 +17,6 @@ from agents.models.chat.generation_control import RowSampler, RowState, RowStopp
 from agents.models.chat.gguf import find
 from agents.models.chat.gguf_checkpoint import convert
 from agents.models.chat.grouped_attention import use_grouped_attention
-from agents.models.chat.int8_checkpoint import load_int8
 from agents.models.chat.int8_linear import quantise, weight_levels
 from agents.models.chat.prefix_states import PrefixStates, cache_argument, select_rows
 from agents.models.chat.prompt_fitting import FIT_TRIES, MAX_IMAGE_SIDE, checked_messages, cut_longest_user_message
@@ -98,18 +97,14 @@ class TransformersChat:
         source = find(cache) if path is None else path
         gguf = Path(source) if str(source).endswith(".gguf") else None
         name = Path(source).name if gguf is None else gguf.stem
-        if int8 and gguf is not None:
-            checkpoint = load_int8(gguf, cache / "models")
-        else:
-            checkpoint = load_checkpoint(
-                source if gguf is None else convert(gguf, cache / "models" / name_conversion(gguf)),
-                device,
-                dtype,
-                revision,
-            )
-            if int8:
-                quantise(checkpoint.model)
+        checkpoint = load_checkpoint(
+            source if gguf is None else convert(gguf, cache / "models" / name_conversion(gguf)),
+            device,
+            dtype,
+            revision,
+        )
         if int8:
+            quantise(checkpoint.model)
             use_grouped_attention(checkpoint.model)
         # On a CPU reading takes most of the time, and the library's growing cache would be copied whole for every token.
         prefixes = PrefixStates(checkpoint.model.config) if int8 else None
