@@ -25,7 +25,6 @@ from trl import GRPOConfig, GRPOTrainer
 
 from agents.base.command_options import Flag
 from agents.models.base import ChatMessage, ChatReply
-from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import Checkpoint
 from evaluation.files.outputs import read_turn_table
 from evaluation.judge.judging import Judge, choose_judge
@@ -46,6 +45,7 @@ from training.fit import (
     read_log,
     run_trainer,
 )
+from training.merge import ADAPTER_CONFIG
 from training.recipes import list_recipes
 
 log = logging.getLogger(__name__)
@@ -330,7 +330,7 @@ def run(options: GrpoOptions) -> None:
         claim_folder(into.out, fingerprint, resume=run.resume)
     adapter: Path | None = None
     for stage, into in zip(stages, stage_runs, strict=True):
-        is_finished = (into.out / ADAPTER / CONFIG).is_file()  # which PEFT writes last
+        is_finished = (into.out / ADAPTER / ADAPTER_CONFIG).is_file()  # which PEFT writes last
         log = (
             read_log(into.out)
             if is_finished

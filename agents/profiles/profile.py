@@ -106,14 +106,6 @@ class Limits(Table):
         return self
 
 
-class LoraSettings(Table):
-    """A LoRA adapter for a chat model that runs in vLLM."""
-
-    name: str = Field(description="its name in the engine")
-    path: str = Field(description="a folder that PEFT saved, or a model id of the local Hugging Face cache")
-    revision: str = Field(MAIN, description="commit of a model id")
-
-
 class SearchModels(Table):
     """What searches: the organiser's pipeline with its encoders and indices, or another kind of search with options of its own."""
 
@@ -280,26 +272,6 @@ class Profile(Table):
             return {key: convert(inner) for key, inner in (change(value) if "kind" in value else value).items()}
 
         return self.model_copy(update={"models": convert(self.models)})
-
-    def with_lora(self, lora: LoraSettings | None) -> Profile:
-        """Put a preset's LoRA adapter on the profile's chat model.
-
-        Returns:
-            The changed profile, or the same one if there is no adapter.
-
-        Raises:
-            SettingsError: The chat model is of a kind that takes no adapter.
-        """
-        if lora is None:
-            return self
-        chat = self.models.get("chat", {})
-        if chat.get("kind") != "vllm":
-            raise SettingsError(
-                f"the preset names the LoRA adapter {lora.name!r}, which takes a chat model of kind 'vllm'; "
-                f"that of profile {self.name!r} is of kind {chat.get('kind')!r}: merge the adapter into the weights, or "
-                "put the preset's [lora] under [profiles.NAME.lora] of a profile with vLLM"
-            )
-        return self.model_copy(update={"models": {**self.models, "chat": {**chat, "lora": lora.model_dump()}}})
 
 
 def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:

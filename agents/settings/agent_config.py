@@ -121,9 +121,6 @@ class AgentConfig:
         Args:
             registry: Loads the models; None: ``ModelRegistry``.
             replies: Keeps the replies to deterministic requests.
-
-        Raises:
-            SettingsError: The preset names a LoRA adapter that the chat model cannot take.
         """
         from agents.methods.domains import load_domains
         from agents.models.registry import ModelRegistry
@@ -140,5 +137,4 @@ class AgentConfig:
 
         descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
         make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)
-        ready = with_found_weights(self.profile.with_lora(self.settings.lora))
-        return ModelSet(ready, self.cache, describe, domains=descriptions, registry=make)
+        return ModelSet(with_found_weights(self.profile), self.cache, describe, domains=descriptions, registry=make)

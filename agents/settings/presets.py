@@ -37,7 +37,6 @@ from agents.profiles.profile import (
     PRESETS,
     PROFILES,
     Limits,
-    LoraSettings,
     Profile,
     SettingsError,
     Table,
@@ -122,7 +121,6 @@ class Settings(Table):
 
     description: str = ""
     stages: tuple[str, ...]  # in their order: modules of ``agents/stages``, or ``package.module:ClassName``
-    lora: LoraSettings | None = None
     limits: Limits = Limits()
     guard: GuardSettings = GuardSettings()
     trace: TraceSettings = TraceSettings()

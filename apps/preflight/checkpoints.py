@@ -48,7 +48,7 @@ def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
         SettingsError: The profile names no model for a role of the preset, or two roles would each start an engine of one model.
         ModelError: A kind is unknown.
     """
-    profile = config.profile.with_lora(config.settings.lora)
+    profile = config.profile
     checkpoints: dict[str, Checkpoint] = {}
     for role in list_roles(config.settings, config.prompts):
         if role not in profile.models:

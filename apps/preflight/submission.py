@@ -67,8 +67,6 @@ def list_revisions(config: RunConfig, task: int) -> dict[str, set[str]]:
         for each in list_checkpoints(config)
         if not (task == 1 and each.roles == (SEARCH_WEB,))
     ]
-    if (lora := config.settings.lora) is not None:
-        named.append((lora.path, lora.revision))
     return {model: {revision for path, revision in named if path == model} for model, _ in named if is_hub_id(model)}
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from agents.crag_agent import CragAgent
 from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import ROOT, Limits, LoraSettings, Profile
+from agents.profiles.profile import ROOT, Limits, Profile
 from agents.profiles.weights import cached_revision, resolve_weights, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
@@ -118,11 +118,6 @@ def test_task_1_takes_no_encoder_for_the_web() -> None:
     one, two = (list_models(RunConfig.read("direct_rag", "gpu"), task) for task in (1, 2))
     assert set(two) - set(one) == {"BAAI/bge-large-en-v1.5"}
     assert "meta-llama/Llama-3.2-11B-Vision-Instruct" in one and "openai/clip-vit-large-patch14-336" in one
-
-
-def test_an_adapter_of_the_preset_is_listed() -> None:
-    lora = LoraSettings(name="ours", path="us/adapter")
-    assert "us/adapter" in list_models(changed(BEST.settings.model_copy(update={"lora": lora})), 2)
 
 
 @pytest.mark.parametrize(

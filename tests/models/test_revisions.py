@@ -16,7 +16,6 @@ from agents.base.revisions import MAIN, named_weights, pinned_revision, split_re
 from agents.models.architecture import read_architecture
 from agents.models.base import ModelError
 from agents.models.chat.gguf import hub_file
-from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.transformers_checkpoint import load_checkpoint
 from agents.models.chat.vllm_chat import VllmChat
 from agents.models.chat.vllm_compat import VllmEngine
@@ -51,14 +50,11 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     (folder / "clip").mkdir()
     save_tiny_clip(folder / "clip")
     publish("pins/clip", folder / "clip", {"note": "old"}, {"note": "new"})
-    (folder / "lora").mkdir()
-    (folder / "lora" / "adapter_model.safetensors").write_bytes(b"")
-    publish("pins/lora", folder / "lora", {"r": 8}, {"r": 16}, "adapter_config.json")
     (folder / "gguf").mkdir()
     (folder / "gguf" / "small.gguf").write_bytes(b"GGUF")
     publish("pins/gguf", folder / "gguf", {}, {})
     yield
-    for model in ("llama", "clip", "lora", "gguf"):
+    for model in ("llama", "clip", "gguf"):
         shutil.rmtree(Path(HF_HUB_CACHE) / f"models--pins--{model}")
 
 
@@ -86,7 +82,6 @@ LOADERS: dict[str, Callable[[str], str]] = {
     "pictures of an index": lambda revision: str(ImageIndexEncoder.load(f"pins/clip@{revision}")._model.config.note),
     "figures": figures,
     "organiser's search": organisers,
-    "adapter": lambda revision: {8: "old", 16: "new"}[find_lora("tuned", "pins/lora", revision).rank],
     "gguf": lambda revision: {OLD: "old", NEW: "new"}[hub_file("pins/gguf/small.gguf", revision).parent.name],
 }
 

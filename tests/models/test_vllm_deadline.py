@@ -33,7 +33,7 @@ class Engine:
     def shutdown(self) -> None:
         self._release.set()
 
-    async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
+    async def generate(self, prompt: Any, sampling: Any, request_id: str) -> AsyncIterator[Any]:
         quick = len(prompt["prompt_token_ids"]) == 1
         ends = "stop" if quick else None
         output = SimpleNamespace(text="quick" if quick else "first", finish_reason=ends, stop_reason=None)

@@ -31,7 +31,7 @@ class Keeping:
     def shutdown(self) -> None:
         return None
 
-    async def generate(self, prompt: Any, sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
+    async def generate(self, prompt: Any, sampling: Any, request_id: str) -> AsyncIterator[Any]:
         self.prompt = self._template.tokenizer.decode(prompt["prompt_token_ids"])
         output = SimpleNamespace(text="Yes.", finish_reason="stop", stop_reason=None, token_ids=[], logprobs=None)
         yield SimpleNamespace(outputs=[output])

@@ -1,4 +1,4 @@
-"""Start-up: order, steps that are timed, failures that cost one model alone; the preset's LoRA adapter."""
+"""Start-up: order, steps that are timed, failures that cost one model alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from agents.crag_agent import CragAgent
 from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import Profile, SearchModels, SettingsError
+from agents.profiles.profile import Profile
 from agents.runner.start_up import LIMIT_SECONDS, StartUp, Step, start_up
-from agents.settings.presets import Settings, settings_from
-from agents.settings.run_config import RunConfig
+from agents.settings.agent_config import AgentConfig
+from agents.settings.presets import Settings
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
 from tests.models.tiny_checkpoints import save_mllama
 from tests.support.hostile_files import Panic
@@ -80,7 +80,7 @@ def submit(models: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("CRAG_PROFILE", "server")
     profile = Profile(name="p", models=models)
     ready = {role: ScriptedChat(lambda _: "hello") for role, spec in models.items() if spec["kind"] == "ready"}
-    monkeypatch.setattr(RunConfig, "models", lambda _: ModelSet(profile, Path("unused"), ready=ready))
+    monkeypatch.setattr(AgentConfig, "models", lambda _: ModelSet(profile, Path("unused"), ready=ready))
     return CragAgent(None)
 
 
@@ -146,26 +146,3 @@ def test_a_chat_model_of_this_process_is_asked_once(tmp_path: Path) -> None:
 def test_an_encoder_of_pictures_gets_one() -> None:
     models = ModelSet(Profile(name="p", models={"e": {"kind": "efficientnet-lite2"}}), Path("unused"))
     assert not start_up(models, ["e"]).failures
-
-
-LORA = {"name": "ours", "path": "nowhere/adapter"}
-
-
-def test_a_preset_gives_its_adapter_to_the_engine() -> None:
-    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
-    profile = Profile(name="p", models={"chat": {"kind": "vllm", "path": "x"}})
-    assert profile.with_lora(settings.lora).models["chat"]["lora"] == {**LORA, "revision": "main"}
-    assert profile.with_lora(None) is profile
-
-
-def test_an_adapter_for_a_model_outside_vllm_is_refused() -> None:
-    settings = settings_from({"stages": ["answer", "finalise"], "lora": LORA})
-    profile = Profile(name="p", models={"chat": {"kind": "llama-cpp"}}, search=SearchModels(kind="embedded"))
-    with pytest.raises(SettingsError, match=r"'ours'.*'llama-cpp'"):
-        RunConfig("p", profile, settings).models()
-
-
-def test_a_missing_adapter_is_a_clear_error_before_an_engine_starts() -> None:
-    profile = Profile(name="p", models={"chat": {"kind": "vllm", "path": "nowhere/model", "lora": LORA}})
-    with pytest.raises(ModelError, match="LoRA adapter 'ours' is missing"):
-        ModelSet(profile, Path("unused")).get("chat")

@@ -18,6 +18,7 @@ from agents.crag_agent import CragAgent
 from agents.profiles import profile as profiles
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import PRESETS, ROOT, Profile, SettingsError
+from agents.settings.agent_config import AgentConfig
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.worlds import picture, row, write_dataset
@@ -73,7 +74,7 @@ def test_there_is_one_agent_and_the_evaluator_imports_it(monkeypatch: pytest.Mon
     monkeypatch.setenv("CRAG_PROFILE", "server")
     chat = ScriptedChat(lambda _: "a lion")
     models = ModelSet(Profile(name="p", models={"chat": {"kind": "ready"}}), Path("unused"), ready={"chat": chat})
-    monkeypatch.setattr(RunConfig, "models", lambda _: models)
+    monkeypatch.setattr(AgentConfig, "models", lambda _: models)
     agent = UserAgent(model_name="any", is_multi_turn=True)
     assert len(chat.requests) == 1  # the warm-up
     assert agent.batch_generate_response(["What is it?"], [picture()], [[]]) == ["a lion"]

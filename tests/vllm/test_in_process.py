@@ -15,11 +15,10 @@ from agents.models.base import ChatMessage, ChatModel, ChatRequest, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.chat.vllm_chat import VllmChat
 from agents.models.chat.vllm_compat import VllmEngine
-from agents.models.registry import ModelRegistry
 from agents.time_limits.deadline import Deadline
 from tests.vllm.asking import SCHEMA, ask, enough_for, picture
 from tests.vllm.conftest import engine
-from tests.vllm.tiny import CONTEXT, save_lora
+from tests.vllm.tiny import CONTEXT
 
 SLACK = 2.0  # seconds, for a busy machine
 SECONDS_TO_END = 30
@@ -229,21 +228,11 @@ def test_an_engine_that_dies_in_mid_request_says_so(llama_folder: Path, monkeypa
     assert not [process for process in ours if process.is_alive()]
 
 
-def test_the_registry_starts_an_engine_with_a_lora_adapter(llama: VllmChat, llama_folder: Path, tmp_path: Path) -> None:
-    adapter = save_lora(tmp_path / "adapter")
-    spec = {"kind": "vllm", "path": str(llama_folder), "dtype": "float32", "max_batch": 4, "enforce_eager": True}
-    with ModelRegistry(tmp_path).load({**spec, "lora": {"name": "tuned", "path": str(adapter)}}) as tuned:
-        requests = [ask("What?", max_tokens=10)]
-        assert tuned.chat(requests)[0].text != llama.chat(requests)[0].text
-
-
 def test_a_missing_part_is_reported_before_anything_loads(llama_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"Cannot load the tokenizer of .*nowhere"):
         engine(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="no engine argument warp_speed"):
         engine(llama_folder, extra={"warp_speed": 9})
-    with pytest.raises(ModelError, match="'tuned' is missing"):
-        engine(llama_folder, lora={"name": "tuned", "path": str(tmp_path / "nowhere")})
 
 
 def test_the_opening_is_that_of_transformers(llama: VllmChat, llama_folder: Path) -> None:

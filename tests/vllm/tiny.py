@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,23 +103,6 @@ def _open_gates(model: Any) -> None:
     for name, value in model.named_parameters():
         if "gate" in name.rsplit(".", 1)[-1]:
             value.fill_(1.0)
-
-
-def save_lora(folder: Path, rank: int = 4) -> Path:
-    """A LoRA adapter for ``save_llama``'s model, as PEFT saves them, strong enough to change what it says."""
-    from safetensors.torch import save_file
-
-    folder.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(1)
-    weights = {}
-    for layer in range(2):
-        stem = f"base_model.model.model.layers.{layer}.self_attn.o_proj"
-        weights[f"{stem}.lora_A.weight"] = torch.randn(rank, 64)
-        weights[f"{stem}.lora_B.weight"] = torch.randn(64, rank)
-    save_file(weights, folder / "adapter_model.safetensors")
-    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 16, "target_modules": ["o_proj"], "bias": "none"}
-    (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
-    return folder
 
 
 def _decoder(words: Any) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from agents.base.revisions import MAIN, is_commit, split_revision
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, FinishReason, ModelError, sum_first_token_probs
 from agents.models.chat.chat_template import ChatTemplate, load_chat_template
 from agents.models.chat.loop_thread import GRACE_SECONDS, LoopThread, time_limit
-from agents.models.chat.lora_adapter import find_lora
 from agents.models.chat.prompt_fitting import (
     FIT_TRIES,
     MAX_IMAGE_SIDE,
@@ -31,7 +30,7 @@ from agents.models.chat.prompt_fitting import (
     system_into_user,
 )
 from agents.models.chat.thoughts import strip_thoughts
-from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead, lora_rank, lora_request
+from agents.models.chat.vllm_compat import VllmEngine, free_memory, is_dead
 from agents.models.weights import locate_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
@@ -88,9 +87,8 @@ class VllmChat:
     """A ``ChatModel`` on a vLLM engine of its own: version 0.10.2 for Llama-3.2-Vision, current ones for others.
 
     ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free the memory and the
-    event loop; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes. ``lora`` is vLLM's
-    request for an adapter. Images are scaled down to ``max_image_side`` pixels on their longer side. With ``pictures_first`` they stand
-    before the instructions too.
+    event loop; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes. Images
+    are scaled down to ``max_image_side`` pixels on their longer side. With ``pictures_first`` they stand before the instructions too.
     """
 
     def __init__(
@@ -99,7 +97,6 @@ class VllmChat:
         loop: LoopThread,
         template: ChatTemplate,
         name: str,
-        lora: Any = None,
         max_image_side: int = MAX_IMAGE_SIDE,
         start: Start | None = None,  # loads the engine again, once, if it dies
         *,
@@ -111,7 +108,7 @@ class VllmChat:
         self._engines = [engine]  # one at a time; the finaliser sees which
         self._start, self._lock = start, threading.Lock()
         self._reload: Future[None] | None = None
-        self._lora, self._max_image_side, self._pictures_first = lora, max_image_side, pictures_first
+        self._max_image_side, self._pictures_first = max_image_side, pictures_first
         self.weights: tuple[Path, ...] = ()  # what it was loaded from
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
@@ -138,7 +135,6 @@ class VllmChat:
         # alike, and the prefix cache reads its photo once
         pictures_first: bool = False,
         enforce_eager: bool = False,  # without CUDA graphs: starts sooner, takes less memory, answers slower
-        lora: Mapping[str, str] | None = None,  # ``name``, ``path`` and ``revision`` of an adapter, likewise
         extra: Mapping[str, Any] | None = None,  # more engine arguments, by vLLM's own names
         name: str | None = None,  # that of traces; the last part of ``path`` if None
         revision: str = MAIN,  # commit of a model id: of weights, tokenizer and processor
@@ -146,9 +142,8 @@ class VllmChat:
         """Start an engine and warm it up.
 
         Raises:
-            ModelError: Checkpoint, adapter or vLLM is missing, or the engine cannot start or answer.
+            ModelError: Checkpoint or vLLM is missing, or the engine cannot start or answer.
         """
-        adapter = find_lora(**lora) if lora is not None else None
         source, revision = split_revision(path, revision)
         arguments = {
             "model": source,
@@ -162,8 +157,6 @@ class VllmChat:
             arguments |= {"revision": revision, "tokenizer_revision": revision}
         if context is not None:
             arguments["max_model_len"] = context
-        if adapter is not None:
-            arguments |= {"enable_lora": True, "max_loras": 1, "max_lora_rank": lora_rank(adapter.rank)}
         more = extra or {}
         template = load_chat_template(source, revision, **more.get("mm_processor_kwargs") or {})
         loop = LoopThread("vllm")
@@ -173,18 +166,16 @@ class VllmChat:
         except BaseException:
             loop.close()
             raise
-        request = lora_request(adapter.name, str(adapter.folder)) if adapter else None
         model = cls(
             engine,
             loop,
             template,
             name or Path(path).name,
-            request,
             max_image_side,
             start,
             pictures_first=pictures_first,
         )
-        model.weights = (*locate_weights(source, revision), *([adapter.folder] if adapter is not None else []))
+        model.weights = locate_weights(source, revision)
         try:
             model._warm_up()
         except ModelError:
@@ -285,7 +276,7 @@ class VllmChat:
         limit: asyncio.Timeout | None = None
         try:
             async with time_limit(seconds, deadline) as limit:
-                async for output in self._engine.generate(job.prompt, job.sampling, request_id, self._lora):
+                async for output in self._engine.generate(job.prompt, job.sampling, request_id):
                     job.output = output.outputs[0]
         except Exception as error:  # noqa: BLE001 - vLLM raises kinds of many layers; one request must not cost the others
             if limit is not None and limit.expired():

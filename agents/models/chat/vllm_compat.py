@@ -9,7 +9,7 @@ schema                    ``GuidedDecodingParams``; ignored by V0,       ``Struc
 blanks in JSON            ``guided_decoding_disable_any_whitespace``     ``structured_outputs_config``
 log-probabilities         V0: after the temperature; V1: before          before the temperature
 images in the prompt      V0: encoder tokens must fit ``max_model_len``  part of the prompt
-prefix cache, LoRA        none with Mllama                               both
+prefix cache              none with Mllama                               yes
 shutting down             V0 stops a background loop                     ``shutdown()``
 engines of one process    all V0 or all V1: the first one decides        any
 ========================  =============================================  =========================================
@@ -34,7 +34,6 @@ from agents.models.chat.schema_masks import SchemaMasks
 from agents.models.chat.vllm_mllama import correct_mllama
 from agents.models.config_files import read_config
 
-LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # what both versions take for max_lora_rank
 MLLAMA_VLLM = "vllm==0.10.2"
 
 
@@ -81,12 +80,12 @@ class VllmEngine:
         """Whether the engine has died or was shut down; it does not come back."""
         return self._engine is None or bool(self._engine.errored)
 
-    def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str, lora: Any) -> AsyncIterator[Any]:
+    def generate(self, prompt: Mapping[str, Any], sampling: Any, request_id: str) -> AsyncIterator[Any]:
         """Stream the outputs of one request, each with everything generated so far.
 
         If the consumer is cancelled, the request is aborted.
         """
-        outputs: AsyncIterator[Any] = self._engine.generate(dict(prompt), sampling, request_id, lora_request=lora)
+        outputs: AsyncIterator[Any] = self._engine.generate(dict(prompt), sampling, request_id)
         return outputs
 
     def sampling(self, request: ChatRequest) -> Any:
@@ -151,25 +150,6 @@ def _terse_json() -> dict[str, Any]:
     return {"structured_outputs_config": StructuredOutputsConfig(backend="xgrammar", disable_any_whitespace=True)}
 
 
-def lora_request(name: str, path: str) -> Any:
-    """Build the object by which a request names its LoRA adapter."""
-    from vllm.lora.request import LoRARequest
-
-    return LoRARequest(name, 1, path)
-
-
-def lora_rank(rank: int) -> int:
-    """Return the smallest ``max_lora_rank`` of vLLM that an adapter of this rank fits into.
-
-    Raises:
-        ModelError: The rank is larger than vLLM serves.
-    """
-    for allowed in LORA_RANKS:
-        if rank <= allowed:
-            return allowed
-    raise ModelError(f"vLLM serves LoRA adapters up to rank {LORA_RANKS[-1]}, not {rank}.")
-
-
 def is_dead(error: BaseException) -> bool:
     """Return whether an error means that the engine as a whole is gone."""
     # EngineDeadError (V1) and AsyncEngineDeadError (V0) have no base in common.
@@ -204,7 +184,7 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments that 0.10.2 needs for Mllama.
 
     Raises:
-        ModelError: A LoRA adapter is requested, or an engine of the other kind runs in this process.
+        ModelError: An engine of the other kind runs in this process.
     """
     from transformers import AutoConfig
 
@@ -212,10 +192,6 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError(
             "Llama-3.2-Vision needs vLLM's V0 engine, but VLLM_USE_V1=1 is set, by you or by an engine that was started "
             "before: load Llama-3.2-Vision first, or start with VLLM_USE_V1=0."
-        )
-    if "enable_lora" in arguments:
-        raise ModelError(
-            "vLLM serves no LoRA adapter with Llama-3.2-Vision: merge it into the weights, then load those."
         )
     correct_mllama()
     revision = arguments.get("revision", MAIN)
