@@ -157,13 +157,11 @@ class CragAgent(BaseAgent):
         """
         from agents.runner.trace import TraceWriter
 
-        is_observed = any(each is not None for each in (path, listen, listen_whole))
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
-        self.pipeline.observes = is_observed
         settings = self.settings.trace
         self._trace = (
             TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole, self._name_source)
-            if is_observed
+            if any(each is not None for each in (path, listen, listen_whole))
             else None
         )
 

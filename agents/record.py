@@ -275,31 +275,6 @@ class Exchange:
     is_refusal: bool = False
 
 
-CallKind = Literal["retriever", "reranker", "embedding", "tool"]
-"""Kinds of calls besides those of chat models, in OpenTelemetry's words. Tools are models that see: detectors, readers, matchers."""
-
-
-@dataclass(frozen=True)
-class BatchCall:
-    """One batched call of a stage to a search or to a model, except chat models. It serves the batch, not one turn.
-
-    Attributes:
-        name: What was called, by its role or its search.
-        model: Name of the model; "" for a search.
-        size: Number of items in the call: queries, pairs, texts or pictures.
-        began: Unix time.
-        error: Type of the error that the call raised.
-    """
-
-    kind: CallKind
-    name: str
-    model: str = ""
-    size: int = 0
-    began: float = 0.0
-    seconds: float = 0.0
-    error: str | None = None
-
-
 @dataclass(frozen=True)
 class StageRecord:
     """What one stage did on one turn.
@@ -316,7 +291,6 @@ class StageRecord:
         checks: Results of verifiers, by name.
         signals: Signals by name; see ``Signal``.
         exchanges: Requests to chat models for this turn, in order.
-        calls: Calls to searches and other models for the whole batch, in order.
         notes: Anything else, as JSON.
     """
 
@@ -338,7 +312,6 @@ class StageRecord:
     exchanges: tuple[Exchange, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     fault: Unanswered | None = None
-    calls: tuple[BatchCall, ...] = ()
     began: float = 0.0
 
     @property
@@ -539,7 +512,7 @@ def _plain(value: Any) -> Any:
 
 
 _ALWAYS = frozenset({"stage", "seconds", "status"})
-_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage, BatchCall)
+_PARTS = (EvidenceFound, BoxFound, PictureFound, Signal, Decision, SentMessage)
 _RECORD = TypeAdapter(TurnRecord)
 
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.models.base import Detection
-from agents.record import BatchCall, Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
+from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 
@@ -454,7 +454,6 @@ class Turn:
         reason: str | None = None,
         fault: Unanswered | None = None,
         began: float = 0.0,
-        calls: Sequence[BatchCall] = (),
     ) -> None:
         """Append the record of a stage that has ended or did not run (``StageRecord``)."""
         notes = {name: value for name, value in self._notes.items() if value is not None}
@@ -469,7 +468,6 @@ class Turn:
             exchanges=exchanges,
             notes=notes,
             fault=fault or self._fault,
-            calls=tuple(calls),
             began=round(began, 4),
         )
         self.records.append(closed)

@@ -104,24 +104,3 @@ class ModelSet:
     text_reader = _Role[OcrReader]()  # what is written in the photo
     matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()
-
-
-class ModelsBehind(ModelSet):
-    """Base of sets that do something with the models of another one; they say in ``get`` what."""
-
-    def __init__(self, behind: ModelSet) -> None:  # whatever else a set has is behind it
-        self._behind = behind
-
-    @property
-    def specifications(self) -> Mapping[str, Mapping[str, Any]]:
-        """Specification of each role's model, from the profile."""
-        return self._behind.specifications
-
-    @property
-    def sees(self) -> bool:
-        """Return whether the profile's chat model is shown pictures."""
-        return self._behind.sees
-
-    def names(self) -> dict[str, str]:
-        """Return the names of the models that are loaded, by role."""
-        return self._behind.names()

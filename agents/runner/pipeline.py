@@ -12,8 +12,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.base.secrets import scrub
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
-from agents.record import BatchCall, Cause, Status, Unanswered
-from agents.runner.observed import ObservedModels, observe_search
+from agents.record import Cause, Status, Unanswered
 from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
@@ -31,7 +30,6 @@ Watch = Callable[[str], None]
 
 _SHORT_REPLIES = 0.5  # of the tokens that a reply may have, where a stage has less time than it would like
 _ONE_SENTENCE = 52  # tokens, as in prompts/answer_with_evidence.j2: of so short a reply nothing can be spared
-_PASSING_ON = (ObservedModels.__module__,)
 _GRACE_SHARE = 0.5  # of the margin: how long work that should have ended by itself is waited for
 _MARGIN_OF_CALL = MAX_MARGIN / (1 - MAX_MARGIN)  # of the seconds up to the deadline: the largest margin behind it
 _LAST_SHARE = 0.4  # of the margin: the last stage, which gives the answers, has so long even when all time was spent
@@ -79,8 +77,6 @@ class Pipeline:
         self.context = Context(
             models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch, guarded=guarded
         )
-        self.observes = False
-        """Whether records hold the calls of stages to models and search: nobody pays for them who keeps no records."""
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage
         self._undeclared: set[str] = set()  # signals that a warning has named
@@ -147,9 +143,8 @@ class Pipeline:
         if planned.mode == "skipped":
             return _close(turns, stage, 0.0, "skipped", "time", planned.reason)
         short = planned.mode == "short"
-        calls: list[BatchCall] = []
         lease = Lease()
-        own = self._make_context(stage, context, planned, calls, lease)
+        own = self._make_context(stage, context, planned, lease)
         began, started = time.time(), self._clock()
 
         def over() -> bool:
@@ -162,14 +157,14 @@ class Pipeline:
         except HungError as error:
             lease.end()
             self.hung[stage.name].append(error.thread)
-            took, hung_in = self._clock() - started, where(error.thread, _PASSING_ON)
+            took, hung_in = self._clock() - started, where(error.thread)
             if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
                 self._times.at_least(stage.name, len(turns), took, short=short)
             reason = f"no end after {took:.2f} s, in {hung_in}"
             _log.error("stage %s hung: %s", stage.name, reason)
             for turn in before:
                 turn.error = turn.error or f"{stage.name}: hung: {reason}"
-            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME, began, tuple(calls))
+            return _close(before, stage, took, "hung", "time", reason, Unanswered.TIME, began)
         took = self._clock() - started
         # Without a limit nothing is learnt: models are loaded while an agent is warmed up.
         if not any(failures) and math.isfinite(seconds) and not own.deadline.cancelled:
@@ -177,24 +172,22 @@ class Pipeline:
         for turn, failed in zip(turns, failures, strict=True):
             if failed is not None:
                 turn.error = turn.error or f"{stage.name}: {failed.reason}"
-                turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault, began, calls)
+                turn.close_stage(stage.name, took, "failed", "error", failed.reason, failed.fault, began)
             elif short:
-                turn.close_stage(stage.name, took, "reduced", "time", planned.reason, began=began, calls=calls)
+                turn.close_stage(stage.name, took, "reduced", "time", planned.reason, began=began)
             else:
-                turn.close_stage(stage.name, took, began=began, calls=calls)
+                turn.close_stage(stage.name, took, began=began)
         self._warn_of_undeclared_signals(stage, turns)
         return turns
 
     def _still_hangs(self, stage: Stage) -> bool:
         """Forget threads of the stage that have ended; return whether those left forbid to run it again."""
         self.hung[stage.name] = [each for each in self.hung.get(stage.name, ()) if each.is_alive()]
-        inside = [function for each in self.hung[stage.name] if (function := where(each, _PASSING_ON))]
+        inside = [function for each in self.hung[stage.name] if (function := where(each))]
         return len(inside) >= _MAX_HANGING or not all(function.startswith(_NO_ENGINE) for function in inside)
 
-    def _make_context(
-        self, stage: Stage, context: Context, planned: Plan, calls: list[BatchCall], lease: Lease
-    ) -> Context:
-        """Return the context of one stage, with its own deadline; models and search are lent, and note their calls in ``calls``."""
+    def _make_context(self, stage: Stage, context: Context, planned: Plan, lease: Lease) -> Context:
+        """Return the context of one stage, with its own deadline; models and search are lent."""
         earlier = self.stages[: self.stages.index(stage)]
         own = dataclasses.replace(
             context,
@@ -204,10 +197,6 @@ class Pipeline:
         )
         if own.short:
             own = dataclasses.replace(own, shorten=shorten_reply)
-        if self.observes:
-            own = dataclasses.replace(
-                own, models=ObservedModels(own.models, calls), search=observe_search(own.search, calls)
-            )
         return dataclasses.replace(own, models=lease.lend(own.models), search=lease.lend(own.search))
 
     def _warn_of_undeclared_signals(self, stage: Stage, turns: Sequence[Turn]) -> None:
@@ -283,9 +272,8 @@ def _close(
     reason: str | None,
     fault: Unanswered | None = None,
     began: float | None = None,
-    calls: Sequence[BatchCall] = (),
 ) -> list[Turn]:
     began = time.time() if began is None else began
     for turn in turns:
-        turn.close_stage(stage.name, seconds, status, cause, reason, fault, began, calls)
+        turn.close_stage(stage.name, seconds, status, cause, reason, fault, began)
     return turns

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
@@ -36,20 +36,12 @@ class ProcessEndsError(SystemExit):
     """Raised in abandoned threads when the process ends."""
 
 
-def where(thread: threading.Thread, passing_on: Collection[str] = ()) -> str:
-    """Return the innermost function of the agent that a thread is in, with its module.
-
-    Args:
-        thread: The thread.
-        passing_on: Modules whose functions call any model or search: to be in one says nothing.
-
-    Returns:
-        "" for a thread that has ended.
-    """
+def where(thread: threading.Thread) -> str:
+    """Return the innermost function of the agent that a thread is in, with its module; "" for a thread that has ended."""
     frame = sys._current_frames().get(thread.ident or 0)
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
-        if module.startswith("agents.") and module not in passing_on:
+        if module.startswith("agents."):
             return f"{module}.{frame.f_code.co_name}"
         frame = frame.f_back
     return ""

@@ -49,9 +49,6 @@ def collect_notes(stage: StageRecord) -> dict[str, str]:
         notes[f"reply {number} to {exchange.prompt}"] = format_reply(exchange)
     if len(stage.exchanges) > _MAX_EXCHANGES:
         notes["further replies"] = len(stage.exchanges) - _MAX_EXCHANGES
-    notes["calls"] = [
-        f"{call.name} of {call.size}: {call.error or format(call.seconds, '.2f') + ' s'}" for call in stage.calls
-    ]
     notes |= stage.notes
     return {name: format_value(value) for name, value in notes.items() if value not in (None, [], "", {}, ())}
 

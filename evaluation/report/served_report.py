@@ -135,7 +135,6 @@ def _pair_with_costs(views: Sequence[ServedView]) -> tuple[dict[Key, TurnRecord]
 
 def _list_models(records: Sequence[TurnRecord]) -> str:
     names = [exchange.model for record in records for exchange in record.exchanges]
-    names += [call.model for record in records for stage in record.stages for call in stage.calls]
     return ", ".join(dict.fromkeys(filter(None, names)))
 
 
