@@ -142,9 +142,8 @@ test-web: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Run the web page's tests, those i
 test-wheel: $(INSTALLED_DEV) ## Build the wheel, install it with all that it asks for into an environment of its own, and ask a question outside of the checkout
 	FRESH_WHEEL=1 $(RUN) -m pytest tests/apps/test_wheel.py --durations=3
 
-test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas, their server and index building on a local Ray cluster
-	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py \
-		tests/search/test_spread_build.py
+test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas and their server on a local Ray cluster
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py
 
 $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)

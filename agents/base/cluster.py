@@ -1,20 +1,15 @@
-"""Ray: a cluster to work on, actors on it, and a function spread over it (docs/scale.md). Ray is imported when it is asked for."""
+"""Ray: a cluster to work on, and actors on it (docs/scale.md). Ray is imported when it is asked for."""
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
 import socket
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn
 
 from agents.base.secrets import keep_out_of_logs
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 ANSWER_SECONDS = 10.0
 """A cluster answers within this."""
@@ -29,7 +24,6 @@ SHARED_GPU = 0.05
 """Fraction of a GPU reserved in Ray for the shared search; the replica on that GPU gets the rest."""
 
 _CALLS = 32  # of one shared actor at once: of all replicas of a machine, with those that nobody waits for any more
-_ITEMS_A_TASK = 32  # what a killed build has to do again on each worker
 
 
 class ClusterError(RuntimeError):
@@ -38,19 +32,6 @@ class ClusterError(RuntimeError):
 
 class GoneError(ClusterError):
     """An actor that others need has died for good."""
-
-
-class Each(Protocol):
-    """Applies a function to items and yields the results in order. Whatever goes to other processes must be picklable."""
-
-    def __call__(self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Yield one result for each item."""
-        ...
-
-
-def map_locally(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-    """``Each`` in this process."""
-    return map(function, items)
 
 
 @contextmanager
@@ -80,48 +61,6 @@ def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
-
-
-def spread(workers: int, *, gpus: bool = False) -> Each:
-    """Create an ``Each`` that runs on worker processes of the connected cluster through Ray Data.
-
-    A task whose process dies is run again on another. Errors of the function are raised where the results are taken.
-
-    Args:
-        workers: Number of processes.
-        gpus: On a cluster with GPUs each worker has one to itself.
-    """
-
-    def each(function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        import ray
-        import ray.data
-
-        # Pickled: Arrow would hand on tuples as lists and paths as objects.
-        rows = [{"item": pickle.dumps(item)} for item in items]
-        if not rows:
-            return
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False  # whoever takes the results has one
-        logging.getLogger("ray.data").setLevel(logging.WARNING)
-        context.execution_options.preserve_order = True
-        options: dict[str, Any] = {
-            "compute": ray.data.TaskPoolStrategy(size=workers),
-            "num_gpus": int(gpus and ray.cluster_resources().get("GPU", 0) > 0),
-        }
-        blocks = -(-len(rows) // _ITEMS_A_TASK)
-        data = ray.data.from_items(rows, override_num_blocks=max(blocks, min(workers, len(rows))))
-        folder = Path.cwd()
-        work = data.map(lambda row: {"made": _run_and_capture(function, row["item"], folder)}, **options)
-        try:
-            for row in work.iter_rows():
-                result, error = pickle.loads(row["made"])
-                if error is not None:
-                    raise error
-                yield result
-        except ray.exceptions.RayError as error:
-            raise ClusterError(_line(error)) from error
-
-    return each
 
 
 class NodeActor:
@@ -209,18 +148,6 @@ def share_gpus(ray: Any, replicas: int, *, sharing: bool) -> tuple[float, float]
     if gpus < replicas:
         raise ClusterError(f"{replicas} replicas take a GPU each; the cluster has {gpus}")
     return (1 - SHARED_GPU, SHARED_GPU) if sharing else (1.0, 0.0)
-
-
-def _run_and_capture(function: Callable[[Any], Any], item: bytes, folder: Path) -> bytes:
-    """Run a function on a pickled item and pickle its result and its error, one of which is None.
-
-    An error that is raised here would reach the caller as one of Ray's own.
-    """
-    try:
-        os.chdir(folder)  # relative paths hold here too
-        return pickle.dumps((function(pickle.loads(item)), None))
-    except Exception as error:  # noqa: BLE001 - raised where the results are taken
-        return pickle.dumps((None, error))
 
 
 def _knock(address: str) -> None:

@@ -1,8 +1,8 @@
 """Command line of the index builder: ``python -m agents.search.build_index --help``."""
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -11,11 +11,11 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
-from agents.base.cluster import ClusterError, Each, cluster, map_locally, spread
 from agents.base.command_options import Flag, Options
 from agents.base.files import format_os_error, is_file_error, well_formed, write_whole
 from agents.base.printing import print_error, print_text
 from agents.base.signals import INTERRUPTED
+from agents.base.worker_processes import Each, spread
 from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -71,12 +71,7 @@ class IndexOptions(Options):
     text_model: str = Field(MINILM, description="minilm, or an encoder's folder or ORG/NAME@COMMIT")
     batch_size: int = Field(16, ge=1, description="images or texts in one pass; 16 is fastest on a CPU")
     workers: Annotated[int, Flag(metavar="N")] = Field(
-        0,
-        ge=0,
-        description="read documents and embed in N processes of a Ray cluster (requirements/scale.txt); 0: in this one",
-    )
-    ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
-        None, description="that cluster; every machine has the same files; not given: this one"
+        0, ge=0, description="read documents and embed in N processes; 0: in this one"
     )
     cache: CacheOption = Field(DEFAULT_CACHE, description="embeddings")
     no_progress: bool = Field(False, description="no progress bars")
@@ -99,7 +94,6 @@ class IndexOptions(Options):
             and not self.pages
             and self.documents is None,
             "give your knowledge a name: --split NAME": own and self.split is None and not named,
-            "--ray-address takes --workers": self.ray_address is not None and not self.workers,
         }
         for message in (message for message, holds in wrong.items() if holds):
             raise ValueError(message)
@@ -132,8 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = IndexOptions.parse(arguments)
     try:
         build(options)
-    except (SearchError, ClusterError) as error:
+    except SearchError as error:
         print_error(f"error: {well_formed(str(error))}")
+        return 1
+    except BrokenProcessPool:
+        print_error("error: a worker process ended, perhaps for want of memory; give fewer --workers")
         return 1
     except OSError as error:
         if not is_file_error(error):
@@ -151,37 +148,27 @@ def build(options: IndexOptions) -> None:
 
     Raises:
         SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
-        ClusterError: The Ray cluster is not available.
+        BrokenProcessPool: A worker process ended.
         OSError: A file cannot be read or written; the next call resumes.
     """
-    with _workers(options) as (read, embed):
-        _build(options, read, embed)
+    with spread(options.workers) as each:
+        _build(options, each)
 
 
-@contextmanager
-def _workers(options: IndexOptions) -> Iterator[tuple[Each, Each]]:
-    """Yield an ``Each`` that reads documents and an ``Each`` that embeds."""
-    if not options.workers:
-        yield map_locally, map_locally
-        return
-    with cluster(options.ray_address, "--workers"):
-        yield spread(options.workers), spread(options.workers, gpus=True)
-
-
-def _build(options: IndexOptions, read: Each, embed: Each) -> None:
+def _build(options: IndexOptions, each: Each) -> None:
     hub = options.out or options.cache / "hub"
     for dataset_id in (options.image_dataset, options.web_dataset):
         repository_folder(hub, dataset_id)  # checks the id before anything is embedded
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = (
-        _read_collection(options, read) if options.collection else (_images(options), _chunks(options, read))
+        _read_collection(options, each) if options.collection else (_images(options), _chunks(options, each))
     )
     lacks_images = images is None and (
         options.collection is not None or current_revision(hub, options.image_dataset) is None
     )
     blank = [_blank(options.cache)] if lacks_images else None
     with EmbeddingCache(options.cache / "embeddings") as cache:
-        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, embed)
+        builder = IndexBuilder(hub, cache, options.batch_size, not options.no_progress, each)
         if (pictures := images if images is not None else blank) is not None:
             image_encoder = ImageIndexEncoder.load(options.image_model, options.batch_size)
             built = builder.images(pictures, image_encoder, options.image_dataset)

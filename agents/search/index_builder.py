@@ -28,9 +28,9 @@ from filelock import FileLock
 from PIL import Image
 from tqdm import tqdm
 
-from agents.base.cluster import Each, map_locally
 from agents.base.files import annotate_os_error, one_line, parse_json, shorten_name
 from agents.base.sqlite_faults import find_errno, get_kind
+from agents.base.worker_processes import Each, map_locally
 from agents.models.base import FloatArray
 from agents.models.picture_files import read_picture_file
 from agents.search.embedding_cache import EmbeddingCache, cache_key
@@ -128,7 +128,7 @@ class IndexBuilder:
     cache: EmbeddingCache  # embeddings by content
     batch_size: int = 16  # contents in one pass
     progress: bool = True  # show progress bars
-    # Embeds the batches, by an encoder that has to be picklable where ``agents.base.cluster.spread`` does so on a Ray cluster
+    # Embeds the batches, by an encoder that has to be picklable where other processes do so (``agents.base.worker_processes``)
     each: Each = map_locally
 
     def images(self, rows: Sequence[ImageRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from agents.base.cluster import Each, map_locally
 from agents.base.files import (
     TooLargeError,
     format_not_utf8,
@@ -22,6 +21,7 @@ from agents.base.files import (
     well_formed,
     write_whole,
 )
+from agents.base.worker_processes import Each, map_locally
 from agents.models.picture_files import MAX_FILE_BYTES
 from agents.search.document_process import UnreadableError, read_pdf_apart, read_word_apart, read_workbook_apart
 from agents.search.hits import Entity
@@ -286,8 +286,8 @@ def read_documents(
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
     HTML (whose text ``content_of`` takes out), Word, Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
-    own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files;
-    ``agents.base.cluster.spread`` does so on a Ray cluster.
+    own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files
+    (``agents.base.worker_processes``).
 
     Returns:
         The chunks, and why files were left out.

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 from PIL import Image
 
-from agents.base.cluster import map_locally
+from agents.base.worker_processes import map_locally
 from agents.evidence.chunks import ChunkOptions, make_cutter
 from agents.search import document_process, pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main

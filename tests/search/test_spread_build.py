@@ -1,20 +1,18 @@
-"""Indices built by workers of a real local Ray cluster, where Ray is installed (`make test-scale`)."""
+"""Indices built by worker processes."""
 
 from __future__ import annotations
 
 import os
-from functools import partial
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
 
-from agents.base.cluster import cluster, spread
+from agents.base.worker_processes import spread
 from agents.search.build_index import main
 from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.hub import current_revision
 from tests.search.conftest import IMAGE_ID, WEB_ID, World, write_sources
-
-pytest.importorskip("ray", reason="Ray is not installed: make test-scale")
 
 
 def sources(folder: Path) -> World:
@@ -35,9 +33,9 @@ def build(world: World, cache: Path, *arguments: str) -> int:
 
 
 def test_workers_build_the_indices_of_one_process(
-    tmp_path: Path, ray_address: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Relative, and the nodes were started elsewhere: paths of the command line hold in workers too.
+    # Relative: paths of the command line hold in workers too.
     world = sources(Path(os.path.relpath(tmp_path / "world")))
     assert build(world, tmp_path / "one") == 0
     alone = capsys.readouterr()
@@ -47,7 +45,7 @@ def test_workers_build_the_indices_of_one_process(
 
     for encoder in (TextIndexEncoder, ImageIndexEncoder):
         monkeypatch.setattr(encoder, "embed", embedded_here)
-    assert build(world, tmp_path / "many", "--workers", "2", "--ray-address", ray_address) == 0
+    assert build(world, tmp_path / "many", "--workers", "2") == 0
     for index in (IMAGE_ID, WEB_ID):  # a revision stands for rows, their order, what was embedded and the weights
         revisions = {current_revision(tmp_path / cache / "hub", index) for cache in ("one", "many")}
         assert len(revisions) == 1 and None not in revisions
@@ -57,39 +55,32 @@ def test_workers_build_the_indices_of_one_process(
     assert len(left_out) == 1 and left_out[0] in captured.err.splitlines()
 
 
-def test_pictures_that_no_worker_can_decode_are_named(
-    tmp_path: Path, ray_address: str, capsys: pytest.CaptureFixture[str]
+def double(number: int) -> int:
+    if number < 0:
+        os._exit(1)
+    if number == 3:
+        raise ValueError(f"{number} cannot be doubled")
+    return 2 * number
+
+
+def test_results_keep_their_order_and_errors_their_type() -> None:
+    with spread(2) as each:
+        assert [*each(double, range(4, 100))] == [*range(8, 200, 2)]
+        assert [*each(double, [])] == []
+        with pytest.raises(ValueError, match="3 cannot be doubled"):
+            [*each(double, [3])]
+        with pytest.raises(BrokenProcessPool):
+            [*each(double, [-1])]
+
+
+def test_a_worker_that_dies_ends_the_command_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world = sources(tmp_path / "world")
-    broken = sorted(world.images.iterdir())[2]
-    broken.write_bytes(b"no picture")
-    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", ray_address) == 1
-    assert str(broken) in capsys.readouterr().err
+    monkeypatch.setattr("agents.search.own_sources._read_document", end_process)
+    assert build(world, tmp_path / "cache", "--workers", "2") == 1
+    assert "a worker process ended" in capsys.readouterr().err
 
 
-def squared(folder: Path, number: int) -> int:
-    """The square; the process of the first call for 5 ends."""
-    begun = folder / "begun"
-    if number == 5 and not begun.exists():
-        begun.touch()
-        os._exit(1)
-    return number * number
-
-
-def refuse(number: int) -> int:
-    raise ValueError(f"{number} cannot be squared")
-
-
-def test_work_of_a_dead_worker_is_repeated_and_results_keep_their_order(tmp_path: Path, ray_address: str) -> None:
-    with cluster(ray_address, "--workers"):
-        assert [*spread(2)(partial(squared, tmp_path), range(100))] == [number * number for number in range(100)]
-        assert (tmp_path / "begun").exists()
-        assert [*spread(2)(refuse, [])] == []
-        with pytest.raises(ValueError, match="3 cannot be squared"):
-            [*spread(2)(refuse, [3])]
-
-
-def test_a_cluster_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = sources(tmp_path / "world")
-    assert build(world, tmp_path / "cache", "--workers", "2", "--ray-address", "127.0.0.1:1") == 1
-    assert "no Ray cluster at 127.0.0.1:1" in capsys.readouterr().err
+def end_process(*_: object) -> None:
+    os._exit(1)
