@@ -66,12 +66,12 @@ class CragAgent(BaseAgent):
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.asking.prompts import PromptLibrary
+        from agents.runner.guard import DialogTimes
         from agents.runner.intake import OpenedPhotos
         from agents.runner.pipeline import Pipeline
         from agents.search.gateway import SearchGateway
         from agents.search.pages.page_reader import PageReader
         from agents.search.retrieved import cleaned_page, safe_page, safe_picture
-        from agents.time_limits.guard import DialogTimes
         from agents.time_limits.subprocess_worker import SubprocessWorker
 
         super().__init__(search_pipeline)
@@ -242,8 +242,8 @@ class CragAgent(BaseAgent):
             TimeoutError: It takes more than half of what turn and dialog have left.
             Exception: As for ``intake.decode_image``, or an EscapedError.
         """
+        from agents.runner.guard import undecoded_key
         from agents.runner.intake import decode_image, is_file, photo_id
-        from agents.time_limits.guard import undecoded_key
 
         limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
         turn.photo_id = self._run_within(limit, call, lambda: photo_id(image))

@@ -238,7 +238,7 @@ class Stage(ABC):
     searches: ClassVar[Literal["image", "web"] | None] = None
     # Seconds below which the stage is skipped; 0: never
     min_seconds: float = 0.0
-    # Seconds below which it does less. Both count until its own times are known (``agents.time_limits.guard.Estimates``)
+    # Seconds below which it does less. Both count until its own times are known (``agents.runner.guard.Estimates``)
     wanted_seconds: float = 0.0
     # Replaces ``wanted_seconds`` if the options make the stage ask a model
     seconds_to_ask: ClassVar[float | None] = None

@@ -13,13 +13,13 @@ from agents.base.secrets import scrub
 from agents.models.base import ModelError
 from agents.profiles.model_set import ModelSet
 from agents.record import Cause, Status, Unanswered
+from agents.runner.guard import MAX_MARGIN, Estimates, Plan, plan
 from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.settings.presets import Settings
 from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Lease, Stage
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Clock, Deadline
-from agents.time_limits.guard import MAX_MARGIN, Estimates, Plan, plan
 from agents.time_limits.worker import HungError, ProcessEndsError, Worker, where
 from agents.turn import Turn
 

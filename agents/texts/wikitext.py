@@ -3,7 +3,6 @@
 ``strip_code`` alone would drop every template, and with ``{{convert|330|m|ft}}`` the fact itself.
 """
 
-import html
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -27,18 +26,7 @@ _MAX_DEPTH = 6
 _HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", "noinclude"})
 _BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
 _HIDDEN_LINKS = ("file:", "image:", "category:")
-_LINK = re.compile(r"\[\[([\w (][\w ,.()–-]*)(?:\|([\w (][\w ,.()–-]*))?\]\]")
-_TEMPLATE = re.compile(r"\{\{([\w$£€][\w $£€.-]*)((?:\|[\w $£€.,()–%+=/-]*)*)\}\}")
-_ITALIC = re.compile(r"(?<!')''([^'\n]+)''(?!')")
-_BREAK = re.compile(r"<br ?/?>")
-_REFERENCE = re.compile(r"<ref(?: name=\"[\w ]+\" ?)?(?:/>|>[\w .,()–-]*</ref>)")
-_RAISED = re.compile(r"<(su[bp])>([\w .,()–-]*)</\1>")
-_POWER = re.compile(r"(?<=\d)<sup>([-–+]?\d+)</sup>")
 _EXPONENT = re.compile(r"[-–−+]?\d+")
-_ENTITY = re.compile(r"&[a-z]{2,8};")
-_SIGNS = frozenset("–—×·°½")
-_UNUSUAL = re.compile(r"[&#*\n]|:(?! )|^\s*[:;]|__|--|//")  # addresses, entities, lists, rules: for the parser
-_LEFT_OVER = re.compile(r"[\[\]{}<>|=]|''|__|--|^;")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -165,8 +153,10 @@ _NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] =
 }  # fmt: skip
 
 
-def _render_template(template: str, values: Sequence[str], named: Mapping[str, str]) -> str:
-    name = template.strip().lower().replace("_", " ")
+def _template(template: Template) -> str:
+    values = [_text(param.value) for param in template.params if not param.showkey]
+    named = {str(param.name).strip(): _text(param.value) for param in template.params if param.showkey}
+    name = str(template.name).strip().lower().replace("_", " ")
     if name.startswith(_NOTHING):
         return ""
     if numbered := sorted((key for key in named if key.isdecimal()), key=int):  # {{ubl|1=a|2=b}} is {{ubl|a|b}}
@@ -180,29 +170,6 @@ def _render_template(template: str, values: Sequence[str], named: Mapping[str, s
         return _RENDERERS[name](values)
     # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
     return _first(values) or _SEPARATOR.join(value for key, value in named.items() if key not in _OF_EDITORS)
-
-
-def _template(template: Template) -> str:
-    values = [_text(param.value) for param in template.params if not param.showkey]
-    named = {str(param.name).strip(): _text(param.value) for param in template.params if param.showkey}
-    return _render_template(str(template.name), values, named)
-
-
-def _character(entity: re.Match[str]) -> str:
-    """Decode an entity that stands for a letter or a sign of ``_SIGNS``.
-
-    Returns:
-        The entity itself if its character might be markup.
-    """
-    character = html.unescape(entity[0])
-    return character if character.isalpha() or character in _SIGNS else entity[0]
-
-
-def _simple_template(template: re.Match[str]) -> str:
-    arguments = template[2].split("|")[1:]
-    pairs = (each.split("=", 1) for each in arguments if "=" in each)
-    values = [each.strip() for each in arguments if "=" not in each]
-    return _render_template(template[1], values, {key.strip(): value.strip() for key, value in pairs})
 
 
 def _nodes(code: Wikicode) -> Iterator[str]:
@@ -242,39 +209,10 @@ def plain(value: str) -> str:
         return one_line(clean(value))
     if len(_MARKS.findall(value)) > _MAX_MARKS:  # no infobox value: the marks go, the words stay
         return one_line(clean(_MARKUP.sub(" ", value)))
-    text = simple_text(value)
-    if text is None:
-        text = parsed_text(value)
+    text = _text(mwparserfromhell.parse(value))
     lines = text.replace("\n*", _SEPARATOR).replace("\n", _SEPARATOR)
     items = (one_line(clean(item)).strip("*# ") for item in lines.split(";"))
     return _SEPARATOR.join(item for item in items if item)
-
-
-def parsed_text(value: str) -> str:
-    """Extract the text of wiki markup with the parser."""
-    return _text(mwparserfromhell.parse(value))
-
-
-def simple_text(value: str) -> str | None:
-    """Extract the text of simple wiki markup without the parser.
-
-    Nearly all values are simple, and parsing costs many times as much.
-
-    Returns:
-        None if there is markup other than links, templates, tags and italics of plain words.
-    """
-    if "&" in value:
-        value = _ENTITY.sub(_character, value)
-    if _UNUSUAL.search(value):
-        return None
-    if "<" in value:
-        value = _POWER.sub(lambda power: f"^{power[1]}", value)
-    text = _LINK.sub(lambda link: (link[2] or link[1]).strip(), value)
-    if "<" in text:
-        text = _RAISED.sub(lambda raised: raised[2].strip(), _REFERENCE.sub("", _BREAK.sub(_SEPARATOR, text)))
-    text = _TEMPLATE.sub(_simple_template, text)
-    text = _ITALIC.sub(lambda italic: italic[1].strip(), text).strip()
-    return None if _LEFT_OVER.search(text) else text
 
 
 def flatten(key: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -1,1 +1,1 @@
-"""Time limits: deadlines, estimates and plans of stages, seconds of dialogs, threads and processes that can be given up."""
+"""Time limits: deadlines, and threads and processes that can be given up."""

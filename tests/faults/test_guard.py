@@ -21,6 +21,7 @@ from agents.papers.mavis import DocumentsStage
 from agents.papers.qa_dragon import DraftStage
 from agents.profiles.profile import PRESETS, Limits, names
 from agents.record import TurnRecord
+from agents.runner.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.search.hits import PageText
@@ -33,7 +34,6 @@ from agents.stages.rerank import Rerank
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.time_limits.deadline import NO_DEADLINE, CallCancelledError, Deadline
-from agents.time_limits.guard import DialogTimes, Estimates, Plan, kept_for, plan
 from agents.time_limits.worker import EscapedError, HungError, Worker, where
 from agents.turn import Candidate, Evidence, Turn
 from tests.agent.scripted import ScriptedChat, ScriptedPipeline, build_pipeline, context, run, turn

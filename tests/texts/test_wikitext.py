@@ -3,67 +3,10 @@
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.texts.wikitext import flatten, parsed_text, plain, simple_text
-
-PLAIN = (
-    "a",
-    "b c",
-    " ",
-    "Zürich",
-    "(x)",
-    "1,2",
-    "1889",
-    "3",
-    "m",
-    "ft",
-    "km/h",
-    "to",
-    "-",
-    "–",
-    ".",
-    "x=1",
-    "<br>",
-    "<br />",
-    "&ndash;",
-    "&auml;",
-)
-ODD = (
-    "  ", "s", "'", "''", "'''", "\t", "=", "#", "*", ";", ":", ": ", "&", "&nbsp;", "&lt;", "&bogus;", "|", "[", "]", "{", "}", "_", "~",
-    "File:a", "http://a.b", "www.x", "ISBN 123", "<ref>b</ref>", '<ref name="c" />', "<ref>", "<sup>2</sup>", "10<sup>24</sup>",
-    "<sub> 3 </sub>", "</sup>",
-)  # fmt: skip
-TEMPLATES = (
-    "convert",
-    "ubl",
-    "circa",
-    "Nowrap",
-    "start date",
-    "lang",
-    "height",
-    "val",
-    "frac",
-    "snd",
-    "native name",
-    "sup",
-    "cite web",
-    "coord",
-    "duration",
-    "refn",
-    "!",
-    "=",
-    "",
-    " ",
-)
-words = st.lists(st.sampled_from(PLAIN) | st.sampled_from(PLAIN) | st.sampled_from(ODD), max_size=3).map("".join)
-links = st.lists(words, min_size=1, max_size=2).map(lambda parts: f"[[{'|'.join(parts)}]]")
-templates = st.tuples(st.sampled_from(TEMPLATES), st.lists(words, max_size=4)).map(
-    lambda parts: "{{" + "|".join((parts[0], *parts[1])) + "}}"
-)
-italics = st.lists(words | links, max_size=2).map(lambda parts: f"''{''.join(parts)}''")
-markup = st.lists(words | links | templates | italics, max_size=4).map("".join)
+from agents.texts.wikitext import flatten, plain
 
 
 @pytest.mark.parametrize(
@@ -158,17 +101,3 @@ def test_a_huge_value_costs_little_time() -> None:
 @given(st.text(alphabet="[]{}|<>/'=&;#*abc 1\n", max_size=200))
 def test_no_markup_breaks_the_reader(raw: str) -> None:
     assert "\n" not in plain(raw)
-
-
-@settings(max_examples=600)
-@given(markup)
-def test_simple_markup_reads_as_the_parser_reads_it(raw: str) -> None:
-    simple = simple_text(raw)
-    assert simple is None or simple == parsed_text(raw)
-
-
-@pytest.mark.parametrize(
-    "raw", ["[[Paris]], [[French Republic|France]]", "{{convert|870|ft|m}}<br>''{{circa|1880}}'' (old)"]
-)
-def test_common_values_do_not_need_the_parser(raw: str) -> None:
-    assert simple_text(raw) is not None

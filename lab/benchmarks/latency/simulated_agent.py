@@ -14,11 +14,11 @@ from typing import Any, TypeVar, cast
 from agents.models.base import ChatReply, ChatRequest, ModelError
 from agents.profiles.model_set import ModelSet
 from agents.record import StageRecord
+from agents.runner.guard import DialogTimes
 from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
 from agents.settings.run_config import RunConfig
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
-from agents.time_limits.guard import DialogTimes
 from agents.time_limits.worker import Worker
 from lab.benchmarks.common import make_turn
 from lab.benchmarks.latency.prefix_cache import PrefixCache

@@ -7,11 +7,14 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from PIL import Image
 
+from agents.profiles.profile import Limits
+from agents.stage import Stage
 from agents.time_limits.deadline import Clock, Deadline
+from agents.turn import Turn
 
 VERIFICATION_SHARE = 0.15  # of a call: kept for the stages that verify answers at most
 _MAX_FOR_ANSWERING = 0.5  # of a call: an answer that once hung may not keep everything before it from running
@@ -31,46 +34,6 @@ _SIDE = 32  # a picture is recognised by so many pixels of each side
 RunMode = Literal["whole", "short", "skipped"]
 
 
-class TimedStage(Protocol):
-    """Attributes of a stage that the guard reads (``agents.stage.Stage``)."""
-
-    min_seconds: float
-    wanted_seconds: float
-
-    @property
-    def name(self) -> str:
-        """Its name, by which its times are kept."""
-
-    @property
-    def kind(self) -> str:
-        """Whether it answers or verifies."""
-
-
-class DialogTurn(Protocol):
-    """Attributes of a turn that identify its dialog (``agents.turn.Turn``)."""
-
-    query: str
-    history: tuple[dict[str, str], ...]
-    image: Image.Image | None
-    photo_id: bytes
-
-
-class DialogLimits(Protocol):
-    """Attributes of a profile's limits that the guard reads (``agents.profiles.profile.Limits``)."""
-
-    @property
-    def margin_seconds(self) -> float:
-        """Seconds of a call that are kept back."""
-
-    @property
-    def seconds_per_turn(self) -> float:
-        """Maximum number of seconds of a turn."""
-
-    @property
-    def seconds_per_dialog(self) -> float:
-        """Maximum number of seconds of all turns of a dialog."""
-
-
 @dataclass(frozen=True)
 class Plan:
     """How a stage is to be run."""
@@ -81,7 +44,7 @@ class Plan:
 
 
 def plan(
-    stage: TimedStage, later: Sequence[TimedStage], times: Estimates, turns: int, remaining: float, whole_call: float
+    stage: Stage, later: Sequence[Stage], times: Estimates, turns: int, remaining: float, whole_call: float
 ) -> Plan:
     """Decide how to run a stage: whole, reduced, or not at all.
 
@@ -110,7 +73,7 @@ def plan(
     return Plan("skipped", reserve, f"{budget_text}, needs {minimum:.2f} s")
 
 
-def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
+def estimate_reduced(stage: Stage, times: Estimates, turns: int) -> float:
     """Estimate the seconds of a stage that does less: as observed, else half of its seconds when it runs whole."""
     whole = times.seconds(stage.name, turns, math.inf)
     unseen = stage.min_seconds
@@ -119,7 +82,7 @@ def estimate_reduced(stage: TimedStage, times: Estimates, turns: int) -> float:
     return min(times.seconds(stage.name, turns, unseen, short=True), whole)
 
 
-def kept_for(later: Sequence[TimedStage], times: Estimates, turns: int, whole_call: float) -> float:
+def kept_for(later: Sequence[Stage], times: Estimates, turns: int, whole_call: float) -> float:
     """Seconds to keep for the stages to come that answer and verify."""
 
     def minimum(kind: str) -> float:
@@ -197,20 +160,20 @@ class DialogTimes:
     evaluator counts ("10 s x batch size"). Of more than ``limit`` dialogs the one unused for longest is forgotten first.
     """
 
-    def __init__(self, limits: DialogLimits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
+    def __init__(self, limits: Limits, clock: Clock, limit: int = _MAX_DIALOGS) -> None:
         self._limits, self._clock, self._limit = limits, clock, limit
         self._spent: OrderedDict[bytes, float] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._spent)
 
-    def deadline(self, call: Deadline, turns: Sequence[DialogTurn]) -> Deadline:
+    def deadline(self, call: Deadline, turns: Sequence[Turn]) -> Deadline:
         """Return when the turns of a call have to be answered: the limits of turns and dialogs minus the margin."""
         allowed = sum(self.allowance(turn) for turn in turns)
         margin = min(self._limits.margin_seconds, MAX_MARGIN * allowed)
         return call.within(allowed - margin - call.elapsed())
 
-    def allowance(self, turn: DialogTurn) -> float:
+    def allowance(self, turn: Turn) -> float:
         """Compute the seconds a turn may take: its own limit, at most half of what its dialog has left.
 
         The first turn of a dialog may use all of the dialog's seconds.
@@ -220,7 +183,7 @@ class DialogTimes:
             return min(own, dialog)
         return min(own, _DIALOG_SHARE * max(0.0, dialog - self._find_spent(turn)))
 
-    def charge(self, turns: Sequence[DialogTurn], seconds: float) -> None:
+    def charge(self, turns: Sequence[Turn], seconds: float) -> None:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
             spent = seconds / len(turns) + (self._find_spent(turn) if turn.history else 0.0)
@@ -230,16 +193,16 @@ class DialogTimes:
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
-    def _find_spent(self, turn: DialogTurn) -> float:
+    def _find_spent(self, turn: Turn) -> float:
         return max(self._spent.get(key, 0.0) for key in _keys(turn))
 
 
-def undecoded_key(turn: DialogTurn) -> bytes:
+def undecoded_key(turn: Turn) -> bytes:
     """Return the key of a turn's dialog by its undecoded photo."""
     return _digest_of_question(turn).digest() + turn.photo_id
 
 
-def _keys(turn: DialogTurn) -> list[bytes]:
+def _keys(turn: Turn) -> list[bytes]:
     """Return the keys of a turn's dialog: by its undecoded photo, which is known before the other, and by its pixels."""
     if turn.photo_id and turn.image is None:
         return [undecoded_key(turn)]
@@ -250,6 +213,6 @@ def _keys(turn: DialogTurn) -> list[bytes]:
     return [digest.digest(), undecoded_key(turn)] if turn.photo_id else [digest.digest()]
 
 
-def _digest_of_question(turn: DialogTurn) -> hashlib._Hash:
+def _digest_of_question(turn: Turn) -> hashlib._Hash:
     first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
     return hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
