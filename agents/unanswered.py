@@ -1,10 +1,8 @@
-"""Why a turn ended as "I don't know", and, once it is judged, why it was lost. Everybody who tells causes apart asks here."""
+"""Why a turn ended as "I don't know". Everybody who tells causes apart asks here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final, Literal
 
 from agents.base.files import one_line
@@ -120,81 +118,3 @@ def _is_late(stage: StageRecord) -> bool:
     if not stage.complete and stage.cause in ("time", "hanging"):
         return True
     return any(exchange.finish_reason == "abort" and not exchange.reply for exchange in stage.exchanges)
-
-
-class Loss(StrEnum):
-    """Why a turn was lost, which means neither answered right nor rightly declined: the first place where its right answer was missing."""
-
-    NOT_INDEXED = "not indexed"
-    NOT_PICTURED = "not pictured"
-    NOT_RECOGNISED = "not recognised"
-    NOT_FOUND = "not found"
-    NOT_SHOWN = "not shown"
-    NOT_USED = "not used"
-    WITHHELD = "withheld"
-    DECLINED = "declined"
-    WRONG = "wrong"
-    UNJUDGED = "unjudged"
-    ERROR = "error"
-
-
-LOSSES: Final[Mapping[Loss, str]] = {
-    Loss.NOT_INDEXED: "nothing that was indexed holds the answer",
-    Loss.NOT_PICTURED: "no picture that was found shows the thing",
-    Loss.NOT_RECOGNISED: "the thing in the photo was not recognised",
-    Loss.NOT_FOUND: "no evidence holds the answer",
-    Loss.NOT_SHOWN: "the answer was found, and no prompt showed it",
-    Loss.NOT_USED: "a prompt showed the answer, and the model did not give it",
-    Loss.WITHHELD: "the right answer was held back by a rule or the gate",
-    Loss.DECLINED: "the model declined, and nobody knows whether it was shown the answer",
-    Loss.WRONG: "the answer is wrong, or none was to be given",
-    Loss.UNJUDGED: "the judge gave no verdict",
-    Loss.ERROR: "something failed",
-}
-"""The losses for people."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """How far the right answer of a lost turn came; None: nobody knows.
-
-    Attributes:
-        is_declined: Whether the answer is "I don't know".
-        is_withheld: Whether there was a candidate that is right, or may be for all that is known.
-    """
-
-    is_error: bool = False
-    is_unjudged: bool = False
-    is_declined: bool = False
-    is_answerable: bool = True
-    is_withheld: bool = False
-    is_pictured: bool | None = None
-    is_recognised: bool | None = None
-    is_indexed: bool | None = None
-    is_found: bool | None = None
-    is_shown: bool | None = None
-
-
-def find_loss(way: Way) -> Loss:
-    """Return why a turn was lost."""
-    if way.is_error:
-        return Loss.ERROR
-    if way.is_unjudged:
-        return Loss.UNJUDGED
-    if not way.is_answerable:
-        return Loss.WRONG
-    if way.is_declined and way.is_withheld:
-        return Loss.WITHHELD
-    if way.is_shown:
-        return Loss.NOT_USED
-    if way.is_found:
-        return Loss.NOT_SHOWN
-    if way.is_indexed is False:
-        return Loss.NOT_INDEXED
-    if way.is_pictured is False:
-        return Loss.NOT_PICTURED
-    if way.is_recognised is False:
-        return Loss.NOT_RECOGNISED
-    if way.is_found is False:
-        return Loss.NOT_FOUND
-    return Loss.DECLINED if way.is_declined else Loss.WRONG

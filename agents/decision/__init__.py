@@ -1,1 +1,1 @@
-"""The rules that decide whether an answer is given, one file each, and what a gate reads of a turn."""
+"""The rules that decide whether an answer is given, and what a gate reads of a turn."""

@@ -1,4 +1,4 @@
-"""Possible answers of turns."""
+"""Possible answers of turns, and what they come from: the photo, the graph, a page, the model's own knowledge, or a calculation."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,9 @@ from agents.english.knowledge_conflict import find_claim, find_negations, get_gi
 from agents.methods.source_votes import is_supported_by
 from agents.methods.token_probabilities import summarise_probabilities
 from agents.texts.refusals import refuses
-from agents.turn import IDK, Candidate, Draft, Turn
+from agents.turn import IDK, Candidate, Draft, Origin, Source, Turn
+
+_ORIGINS: dict[Source, Origin] = {"kg": "graph", "web": "page", "photo": "photo"}
 
 
 def select_answered(turns: Sequence[Turn]) -> list[tuple[Turn, Candidate]]:
@@ -44,3 +46,25 @@ def agrees_with_draft(turn: Turn, draft: str, answer: str) -> bool:
         return False
     given = " ".join((get_given_words(turn.question), *turn.names_shown(), *(turn.look.names if turn.look else ())))
     return is_supported_by(draft, given, (answer,))
+
+
+def convert_source(source: Source) -> Origin | None:
+    """Return the origin that a chunk of evidence stands for; None for an earlier step, which has evidence of its own."""
+    return _ORIGINS.get(source)
+
+
+def find_origin(turn: Turn, candidate: Candidate) -> Origin:
+    """Return what an answer comes from.
+
+    A stage that knows it has said so. Else it is the first chunk that holds every name and number which the answer adds to the question;
+    without one, the photo if the look says that the picture is enough, and the model's own knowledge otherwise.
+    """
+    if candidate.computed:
+        return "computed"
+    if candidate.origin is not None:
+        return candidate.origin
+    for chunk in turn.shown:
+        origin = convert_source(chunk.source)
+        if origin is not None and is_supported_by(candidate.text, turn.question, (f"{chunk.title} {chunk.text}",)):
+            return origin
+    return "photo" if turn.look is not None and turn.look.needs == "picture" else "own"

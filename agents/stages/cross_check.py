@@ -7,7 +7,7 @@ from pydantic import Field
 from agents.asking.ask import Ask, Question
 from agents.asking.readers.grounded import CHOICE, ChosenAnswer
 from agents.methods.candidates import agrees_with_draft, convert_draft
-from agents.methods.white_box import WhiteBoxOptions, approve_tokens
+from agents.methods.token_probabilities import WhiteBoxOptions, approve_tokens
 from agents.record import SignalKind
 from agents.stage import Context, Stage, StageOptions
 from agents.texts.refusals import refuses

@@ -5,18 +5,13 @@ from typing import Any
 from pydantic import Field, field_validator
 
 from agents.decision.answer_form import AnswerForm
-from agents.decision.citations import Citations
 from agents.decision.gate import FittedGate
-from agents.decision.max_idk import MaxIdk
-from agents.decision.min_lead import MinLead
-from agents.decision.orders import Orders
-from agents.decision.real_time import RealTime
 from agents.decision.rule import Rule, RuleContext, outside_rules
+from agents.decision.rules import Citations, MaxIdk, MinLead, Orders, RealTime
 from agents.decision.signals import SIGNALS, convert_to_signals, read_signals
 from agents.decision.witnesses import VerifierOptions, Witnesses
-from agents.methods.candidates import trusts_draft
+from agents.methods.candidates import find_origin, trusts_draft
 from agents.methods.citations import join_sentences
-from agents.methods.origins import find_origin
 from agents.papers.cruise import Algorithm1
 from agents.papers.qa_dragon import DualVerification
 from agents.record import CANDIDATE, Decision

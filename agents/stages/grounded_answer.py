@@ -9,7 +9,7 @@ from agents.asking.readers.grounded import GROUNDED, GroundedReply
 from agents.asking.readers.looks import MAX_THINGS
 from agents.evidence.passages import convert_to_record
 from agents.evidence.shown import FACT_CHUNKS
-from agents.methods.origins import convert_source
+from agents.methods.candidates import convert_source
 from agents.record import SignalKind
 from agents.stage import Context, Stage, StageOptions, crop_close_ups
 from agents.turn import IDK, Candidate, Evidence, Origin, Turn

@@ -6,7 +6,7 @@ from agents.asking.ask import Ask, Question
 from agents.asking.readers.verdicts import VERDICT, Verdict
 from agents.english.knowledge_conflict import prki
 from agents.methods.candidates import select_answered, trusts_draft
-from agents.methods.white_box import WhiteBoxOptions, approve_tokens
+from agents.methods.token_probabilities import WhiteBoxOptions, approve_tokens
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Turn, Verification
 

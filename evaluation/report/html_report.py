@@ -17,7 +17,7 @@ from PIL import Image
 from agents.base.files import write_whole
 from agents.record import StageRecord, TurnRecord
 from agents.texts.text import describe_attribute
-from agents.unanswered import Loss, explain_error, name_cause
+from agents.unanswered import explain_error, name_cause
 from evaluation.data.dataset_images import ImageSource
 from evaluation.files.run_log import Latency, MissingPictures, count_missing_pictures, select_costs, summarise_latency
 from evaluation.files.traces import find_failing_stages
@@ -28,7 +28,7 @@ from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
 from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
-from evaluation.scores.losses import explain_loss
+from evaluation.scores.losses import Loss, explain_loss
 from evaluation.scores.metrics import list_run_metrics
 from evaluation.scores.scoring import (
     Scores,
@@ -215,7 +215,7 @@ class TurnView(TracedView):
 
     Attributes:
         note: Why it was asked without its picture.
-        loss: Why it was lost (``agents.unanswered.Loss``); "" if it was not.
+        loss: Why it was lost (``evaluation.scores.losses.Loss``); "" if it was not.
     """
 
     judged: JudgedTurn

@@ -9,9 +9,9 @@ from typing import Any
 
 from agents.record import TurnRecord
 from agents.texts.refusals import refuses
-from agents.unanswered import LOSSES, Loss, explain_error, name_cause
+from agents.unanswered import explain_error, name_cause
 from evaluation.records import JudgedTurn, Key
-from evaluation.scores.losses import Explained, Sighting, Source, explain_loss, is_lost
+from evaluation.scores.losses import LOSSES, Explained, Loss, Sighting, Source, explain_loss, is_lost
 from evaluation.studies.result_tables import ResultTable, shorten
 
 _MAX_SOURCES = 2

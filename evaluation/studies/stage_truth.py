@@ -16,7 +16,6 @@ from rich.console import Console
 from agents.base.command_options import Flag
 from agents.english.plain_text import normalise_text, tokenise
 from agents.record import BoxFound, TurnRecord
-from agents.unanswered import LOSSES, Loss, Way, find_loss
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.data.diagnostics import (
     FORMS,
@@ -32,6 +31,7 @@ from evaluation.data.diagnostics import (
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.traces import read_all_traces
 from evaluation.records import EvaluationError, JudgedTurn
+from evaluation.scores.losses import LOSSES, Loss, Way, find_loss
 from evaluation.scores.slices import summarise_group
 from evaluation.studies.figures import describe_failing, mark_failing
 from evaluation.studies.judged_entries import Entries, Entry, OneJudgeOptions, read_entries

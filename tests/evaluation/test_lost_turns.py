@@ -14,8 +14,7 @@ from agents.record import EvidenceFound, Exchange, StageRecord, TurnRecord
 from agents.search.build_index import main as build_index
 from agents.settings.run_config import RunConfig
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
-from agents.unanswered import LOSSES, Loss, Way, find_loss
-from evaluation.scores.losses import find_answer, holds_answer
+from evaluation.scores.losses import LOSSES, Loss, Way, find_answer, find_loss, holds_answer
 from evaluation.studies import collection_check
 from tests.evaluation.worlds import picture
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agents.methods.origins import find_origin
+from agents.methods.candidates import find_origin
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import Box, Detection
 from agents.turn import Candidate, Evidence, Look, Thing

@@ -1,0 +1,114 @@
+"""The rules of one condition each: citations, orders in the evidence, the lead over other sources, the present, P(idk)."""
+
+from pydantic import Field
+
+from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.evidence.shown import select_documents
+from agents.methods.candidates import trusts_draft
+from agents.record import FOLLOWS_ORDERS
+from agents.texts.orders import rests_on_orders
+from agents.turn import IDK, Turn
+
+
+class Citations(Rule):
+    """An answer whose citations were checked needs a sentence that is left (MAVIS)."""
+
+    class Options(RuleOptions):
+        cite: bool = Field(
+            False, description="answers carry [n]; the stage cite runs before this one, whatever the preset"
+        )
+
+    options: Options
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the stage that checks markers if answers carry them."""
+        return ("cite",) if self.options.cite else ()
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
+        """Withhold an answer all of whose sentences were dropped."""
+        return "no sentence of the answer is supported" if turn.cited is not None and not turn.cited else None
+
+
+class Orders(Rule):
+    """An answer may not rest on an order alone if ``guard.injection`` is on. A draft is exempt: it precedes all retrieval."""
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer whose names and numbers stand in orders alone."""
+        if not context.guarded or trusts_draft(turn):
+            return None
+        evidence, user_messages = _read_by_the_model(turn)
+        return (
+            FOLLOWS_ORDERS if rests_on_orders(context.candidate.text, turn.question, evidence, user_messages) else None
+        )
+
+
+def _read_by_the_model(turn: Turn) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return title and text of the retrieved evidence that the answering model read, and what the user said before."""
+    chunks = turn.shown or select_documents(turn.evidence)
+    evidence = [(chunk.title, chunk.text) for chunk in chunks if chunk.source != "step"]
+    entries = [(entry.title, entry.text) for entry in turn.entries]
+    return [*evidence, *entries, (turn.entity_name or "", "")], [
+        each["content"] for each in turn.history if each["role"] == "user"
+    ]
+
+
+class MinLead(Rule):
+    """An answer has to lead by so many votes every other that sources give, each asked alone (``agents/methods/source_votes.py``)."""
+
+    class Options(RuleOptions):
+        min_lead: int | None = Field(
+            None,
+            description="minimum lead in votes over every other answer, when each source is asked alone; it adds the stage "
+            "isolated_answers to the preset; None: sources are not asked alone",
+        )
+
+    options: Options
+
+    def needs(self) -> tuple[str, ...]:
+        """Return the stage that asks each source alone if a lead is required."""
+        return ("isolated_answers",) if self.options.min_lead is not None else ()
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
+        """Withhold an answer whose lead is too small. With a single source no votes are counted."""
+        if self.options.min_lead is None or turn.votes is None or turn.votes.lead >= self.options.min_lead:
+            return None
+        return "another source answers otherwise" if turn.votes.rival else "no source alone gives the answer"
+
+
+class RealTime(Rule):
+    """Questions about the present, by the first look or by ``route``, are not answered."""
+
+    class Options(RuleOptions):
+        abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
+
+    options: Options
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
+        """Withhold any answer to such a question."""
+        is_present = self.options.abstain_real_time and turn.real_time
+        return "the question is about the present moment" if is_present else None
+
+
+class MaxIdk(Rule):
+    """An answer whose model nearly said that it does not know is withheld; a gate, which reads the same signal, takes its place.
+
+    The signal is that of task 2's winner (github.com/rbiswasfc/crag-mm).
+    """
+
+    class Options(RuleOptions):
+        max_idk: float | None = Field(
+            None,
+            ge=0,
+            le=1,
+            description="without a gate: abstain where P(\"I don't know\") of the reply's beginning is above this; None: never",
+        )
+
+    options: Options
+    fitted = True
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
+        """Withhold an answer above the cut; an unknown probability passes."""
+        most, idk = self.options.max_idk, context.candidate.idk
+        if context.gated or most is None or idk is None or not idk > most:
+            return None
+        return f"the reply would have been {IDK!r} with {idk:.3f}, above {most}"
