@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -37,8 +36,6 @@ T = TypeVar("T")
 _WARM_UP_QUESTION = "What is shown here, and who made it?"
 _WARM_UP_TOKENS = 2  # of each reply
 _OPENING_SHARE = 0.5  # of what turn and dialog have left: for its picture to be decoded
-_DECODING_SHARE = 0.9  # of that: for a process that decodes, which can be ended; a thread is left behind
-_QUICK_SECONDS = 0.25  # a picture that was decoded in less is decoded anew in the next turn
 _WARM_UP_SIZE = (960, 1280)  # the evaluator's: engines keep what they plan for a size of picture
 
 
@@ -67,7 +64,6 @@ class CragAgent(BaseAgent):
     ) -> None:
         from agents.asking.prompts import PromptLibrary
         from agents.runner.guard import DialogTimes
-        from agents.runner.intake import OpenedPhotos
         from agents.runner.pipeline import Pipeline
         from agents.search.gateway import SearchGateway
         from agents.search.pages.page_reader import PageReader
@@ -86,7 +82,6 @@ class CragAgent(BaseAgent):
         self.settings, self.models = settings, models
         self.prompts = prompts or PromptLibrary(PROMPTS, settings.limits.reply_tokens, sees=models.sees)
         self._subprocess = SubprocessWorker()
-        self._photos = OpenedPhotos()
         safe = settings.guard.injection
         search = SearchGateway(
             search_pipeline,
@@ -236,41 +231,16 @@ class CragAgent(BaseAgent):
         return [turn.answer for turn in turns]
 
     def _decode(self, image: Any, turn: Turn, call: Deadline) -> Image.Image:
-        """Decode a turn's picture; within a dialog, one that took long or failed is not decoded again.
+        """Decode a turn's picture.
 
         Raises:
             TimeoutError: It takes more than half of what turn and dialog have left.
             Exception: As for ``intake.decode_image``, or an EscapedError.
         """
-        from agents.runner.guard import undecoded_key
-        from agents.runner.intake import decode_image, is_file, photo_id
+        from agents.runner.intake import decode_image
 
-        limit = _OPENING_SHARE * self.settings.limits.seconds_per_turn
-        turn.photo_id = self._run_within(limit, call, lambda: photo_id(image))
-        if not turn.photo_id:  # decoded already: its dialog is known by its pixels
-            return self._run_within(limit, call, lambda: decode_image(image))
-        key = undecoded_key(turn)
-        if turn.history and (cached := self._photos.get(key)) is not None:
-            return cached
         limit = _OPENING_SHARE * self._dialogs.allowance(turn)
-        if limit <= 0.0:
-            raise TimeoutError("its dialog has no time left")
-        began = call.elapsed()
-        result: Image.Image | Exception
-        try:
-            result = self._run_within(limit, call, lambda: decode_image(image, partial(self._decode_file, limit)))
-        except Exception as error:
-            if is_file(turn.photo_id):
-                self._photos.keep(key, error)
-            raise
-        if is_file(turn.photo_id) and call.elapsed() - began > _QUICK_SECONDS:
-            self._photos.keep(key, result)
-        return result
-
-    def _decode_file(self, seconds: float, data: bytes) -> Image.Image:
-        from agents.runner.intake import decode_in_process
-
-        return decode_in_process(self._subprocess, data, _DECODING_SHARE * seconds)
+        return self._run_within(limit, call, lambda: decode_image(image))
 
     def _run_within(self, seconds: float, call: Deadline, work: Callable[[], T]) -> T:
         """Return the result of the work.

@@ -248,7 +248,6 @@ class Turn:
     image: Image.Image | None
     history: tuple[Message, ...] = ()
     provided: ProvidedContext | None = None  # what the evaluator searched for itself (research release)
-    photo_id: bytes = b""  # identity of a photo that was passed undecoded
 
     question: str = ""  # the query made to stand alone
     needs_image: bool = True

@@ -21,7 +21,7 @@ from agents.base.printing import print_error
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
 from agents.record import RecordError, TurnRecord, read_record
-from agents.runner.intake import read_photo_file
+from agents.runner.intake import read_picture_file
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
@@ -161,7 +161,7 @@ def read_photo(path: Path) -> Image.Image:
         PhotoError: The file is missing or cannot be read as a photo.
     """
     try:
-        return read_photo_file(path)
+        return read_picture_file(path)
     except FileNotFoundError:
         raise PhotoError(f"there is no file {path}; check the path") from None
     except (OSError, ValueError) as error:

@@ -8,7 +8,7 @@ pieces are decoded at once; all others in a process that is killed when the pict
 
 import io
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -48,8 +48,6 @@ except ImportError:  # the image of the competition goes without photos of phone
     FORMATS = tuple(name for name in FORMATS if name != _HEIF)
 else:
     pi_heif.register_heif_opener()
-
-DecodeElsewhere = Callable[[bytes], Image.Image]
 
 
 class TakesLongError(Exception):
@@ -197,25 +195,15 @@ def _shrink(image: Image.Image, size: tuple[int, int]) -> Image.Image:
     return (image.convert("L") if image.mode == "1" else image).reduce(2)
 
 
-def read_file(image: Image.Image) -> bytes | None:
-    """Read the file of a picture that was opened and not decoded yet.
-
-    Returns:
-        The bytes of the file, or None for any other picture.
+def check_format(image: Image.Image) -> None:
+    """Check the format of a picture that was opened and not decoded yet.
 
     Raises:
         ValueError: The picture's format is none of ``FORMATS``.
     """
-    file = getattr(image, "fp", None)
-    if not isinstance(image, ImageFile.ImageFile) or file is None or image.tell() != 0:
-        return None
-    if image.format not in (*FORMATS, "MPO"):
+    is_undecoded = isinstance(image, ImageFile.ImageFile) and getattr(image, "fp", None) is not None
+    if is_undecoded and image.format not in (*FORMATS, "MPO"):
         raise ValueError(f"pictures of the format {image.format} are not decoded, only {', '.join(FORMATS)}")
-    place = file.tell()
-    file.seek(0)
-    data: bytes = file.read()
-    file.seek(place)
-    return data
 
 
 def _open(file: io.BytesIO, max_pixels: int) -> Image.Image:

@@ -187,32 +187,20 @@ class DialogTimes:
         """Note that a call took so long; a first question starts its dialog again."""
         for turn in turns:
             spent = seconds / len(turns) + (self._find_spent(turn) if turn.history else 0.0)
-            for key in _keys(turn):
-                self._spent.pop(key, None)
-                self._spent[key] = spent
+            self._spent[key := _make_key(turn)] = spent
+            self._spent.move_to_end(key)
             while len(self._spent) > self._limit:
                 self._spent.popitem(last=False)
 
     def _find_spent(self, turn: Turn) -> float:
-        return max(self._spent.get(key, 0.0) for key in _keys(turn))
+        return self._spent.get(_make_key(turn), 0.0)
 
 
-def undecoded_key(turn: Turn) -> bytes:
-    """Return the key of a turn's dialog by its undecoded photo."""
-    return _digest_of_question(turn).digest() + turn.photo_id
-
-
-def _keys(turn: Turn) -> list[bytes]:
-    """Return the keys of a turn's dialog: by its undecoded photo, which is known before the other, and by its pixels."""
-    if turn.photo_id and turn.image is None:
-        return [undecoded_key(turn)]
-    digest = _digest_of_question(turn)
+def _make_key(turn: Turn) -> bytes:
+    """Return the key of a turn's dialog, by its first question and the pixels of its photo."""
+    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
+    digest = hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
     if turn.image is not None:
         small = turn.image.resize((_SIDE, _SIDE), Image.Resampling.NEAREST)
         digest.update(repr(turn.image.size).encode() + small.tobytes())
-    return [digest.digest(), undecoded_key(turn)] if turn.photo_id else [digest.digest()]
-
-
-def _digest_of_question(turn: Turn) -> hashlib._Hash:
-    first = next((message["content"] for message in turn.history if message.get("role") == "user"), turn.query)
-    return hashlib.sha1(first.encode("utf-8", errors="replace"), usedforsecurity=False)
+    return digest.digest()

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from PIL import Image
 
-from agents.runner.intake import PictureTooLargeError, TakesLongError, decode_in_process, decode_photo_at_once
+from agents.runner.intake import KEPT_PIXELS, PictureTooLargeError, TakesLongError, decode_at_once, decoded_in
 from agents.search.pages.fetching import FetchError, fetch
 from agents.time_limits.subprocess_worker import SubprocessWorker
 from apps.serving.protocol import ProtocolError
@@ -110,7 +110,7 @@ class PhotoReader:
             ProtocolError: It is no picture or too large.
         """
         try:
-            return decode_photo_at_once(data, self._max_pixels)
+            return decode_at_once(data, max_pixels=self._max_pixels, kept_pixels=KEPT_PIXELS)
         except PictureTooLargeError as error:
             message = f"the picture is too large: {error}; make it smaller"
             raise _build_error(message, "image_too_large") from error
@@ -120,7 +120,8 @@ class PhotoReader:
     def _decode_in_process(self, data: bytes, end: float, abandoned: threading.Event) -> Image.Image:
         self._abandoned = abandoned
         try:
-            return decode_in_process(self._worker, data, end - time.monotonic(), self._max_pixels)
+            limits = {"max_pixels": self._max_pixels, "kept_pixels": KEPT_PIXELS}
+            return decoded_in(self._worker, data, **limits, seconds=end - time.monotonic())
         except ValueError as error:
             if time.monotonic() < end:
                 raise _build_decode_error(error) from error

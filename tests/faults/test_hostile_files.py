@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
@@ -21,7 +20,6 @@ from agents.models.picture_files import (
     TakesLongError,
     decode_at_once,
     decode_picture,
-    read_file,
     read_picture_file,
 )
 from agents.runner.intake import decode_image
@@ -378,39 +376,10 @@ def test_a_picture_that_raises_no_exception_costs_itself(error: BaseException) -
     assert [type(error).__name__ in str(record["error"]) for record in records] == [False, True, False]
 
 
-@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
-def test_files_that_the_evaluator_opened_are_decoded_in_time() -> None:
-    worker_calls: list[bytes] = []
-
-    def elsewhere(data: bytes) -> Image.Image:
-        worker_calls.append(data)
-        return Image.new("RGB", (4, 4))
-
-    photo = Image.open(io.BytesIO(encoded((640, 480), "JPEG")))
-    assert decode_image(photo, elsewhere).size == (640, 480)
-    assert worker_calls == []
-    data = scans(50, side=256)
-    assert decode_image(Image.open(io.BytesIO(data)), elsewhere).size == (4, 4)
-    assert worker_calls == [data]
+def test_files_that_the_evaluator_opened_have_one_of_our_formats() -> None:
+    assert decode_image(Image.open(io.BytesIO(encoded((640, 480), "JPEG")))).size == (640, 480)
     with pytest.raises(ValueError, match="format EPS"):
         decode_image(Image.open(io.BytesIO(encoded((64, 64), "EPS"))))
-    assert read_file(Image.new("RGB", (4, 4))) is None
-
-
-@pytest.mark.hostile("pictures made to take long: 177 megapixels, thousands of scans, odd formats")
-def test_pictures_beside_one_that_takes_all_its_time_are_seen() -> None:
-    slow = Image.open(io.BytesIO(scans(20_000)))
-    settings = full_settings("vlm_only")
-    settings = settings.model_copy(update={"limits": settings.limits.model_copy(update={"seconds_per_turn": 2.0})})
-    agent = spoilt_agent(settings, Plan(call_seconds=6.0))
-    records: list[Any] = []
-    agent.trace_to(None, records.extend)
-    photo = Image.new("RGB", (64, 48))
-    began = time.perf_counter()
-    assert len(agent.batch_generate_response(questions(0), [photo, slow, photo], [[]] * 3)) == 3
-    assert time.perf_counter() - began < 6.0
-    assert [bool(record["error"]) for record in records] == [False, True, False]
-    assert re.search(r"to decode|no end after", records[1]["error"])  # the process says so, or who waits for it
 
 
 def test_the_gateway_reads_pages_until_its_deadline() -> None:
