@@ -79,7 +79,6 @@ class Pipeline:
         )
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage
-        self._undeclared: set[str] = set()  # signals that a warning has named
         self._clock = clock
         self._times = Estimates()
         self._margin = settings.limits.margin_seconds
@@ -177,7 +176,6 @@ class Pipeline:
                 turn.close_stage(stage.name, took, "reduced", "time", planned.reason, began=began)
             else:
                 turn.close_stage(stage.name, took, began=began)
-        self._warn_of_undeclared_signals(stage, turns)
         return turns
 
     def _still_hangs(self, stage: Stage) -> bool:
@@ -198,18 +196,6 @@ class Pipeline:
         if own.short:
             own = dataclasses.replace(own, shorten=shorten_reply)
         return dataclasses.replace(own, models=lease.lend(own.models), search=lease.lend(own.search))
-
-    def _warn_of_undeclared_signals(self, stage: Stage, turns: Sequence[Turn]) -> None:
-        """Warn once of each signal that a stage recorded without declaring it."""
-        recorded = {name for turn in turns for name in turn.records[-1].signals}
-        new = recorded - {kind.name for kind in stage.signals} - self._undeclared
-        if new:
-            self._undeclared |= new
-            _log.warning(
-                "stage %s records signals that it does not declare: %s; a gate that weighs them may be refused: declare them",
-                stage.name,
-                ", ".join(sorted(new)),
-            )
 
 
 def shorten_reply(tokens: int) -> int:

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from functools import partial
 from itertools import chain
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？؟۔।])[\"'”’)\]]*\s+|(?<=[。！？])|\n+(?![a-z])")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])[\"'”’)\]]*\s+|(?<=[。！？])|\n+(?![a-z])")
 _WORD = re.compile(r"\w+(?:[.,'’-]\w+)*")  # 3,117 and 4.5 are words
-_JOINED = r"\u0621-\u064a\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3"  # letters of these scripts
+_JOINED = r"\u3040-\u30ff\u3400-\u9fff"  # letters of these scripts
 _SCRIPT_CHANGES = re.compile(rf"(?<=[{_JOINED}])(?=[^\W{_JOINED}])|(?<=[^\W{_JOINED}])(?=[{_JOINED}])")
-"""Chinese and Japanese put no blanks around names and numbers of other scripts; Korean and Arabic join particles to them."""
+"""Chinese and Japanese put no blanks around names and numbers of other scripts."""
 _TORN = re.compile(r"(?<!\w)\w(?:[\s.\-_*|]{1,3}\w(?!\w)){2,}")
 _HYPHEN = re.compile(r"(?<=\w)[-\u00ad\u200b](?=\w)")
 _BETWEEN_LETTERS = re.compile(r"[\s.\-_*|]+")
@@ -61,44 +61,6 @@ _ORDERS = tuple(
         r"\b(?:antworte\w*|sage?\s+(?:nur|einfach)|ignorier\w*|répon[ds]\w*|réponse|respon[dt]\w*\s+(?:s[oó]l[oa]|con|com|apenas)|contest[ae]|respuesta|"
         r"ignor[ae]z?|rispond\w+|risposta|responda|resposta|antwoord\w*|zeg|negeer|sagen?\s+sie)\b",
         r"ответ\w*|скажи|игнорируй|回答|答案|忽略|回复|输出|答え|無視",
-        # Arabic. "He ignored" is spelt as "ignore!", and "duty" begins like "and answer!"
-        r"(?<!\w)(?:(?<!لم\s)[وف]?أجب|[وف]?أجيب(?=ي|وا)|اجب)(?:ي|وا)?(?!\w)|(?:يرجى|يُرجى|الرجاء)\s+(?:الإجابة|الرد)|"
-        r"(?:^|[:.!؛«\"(]\s*|(?:يرجى|يُرجى|الرجاء)\s+)تجاهل(?:ي|وا)?\s+(?:(?:كل|جميع|أي|كافة)\s+)?"
-        r"(?:ما\s+سبق|التعليمات|السؤال|[أا]لأسئلة|الأوامر|السياق|النص|المعلومات|الأدلة)|عليك\s+(?:أن\s+تجيب|أن\s+تقول|الإجابة)|"
-        r"(?<!\w)قل\s*(?:فقط|إن(?!\w)|[:\"«])|(?<!\w)[وف]?اكتب\s+(?:فقط|الإجابة)|(?:الإجابة|الجواب)\s*:|"
-        r"(?:الإجابة|الجواب)\s+(?:الصحيحة?|الوحيدة?|النهائية?)\s*(?:هي|هو|:)",
-        # Hindi. "Answer" is also "north", and what people "should answer" follows a conjunction
-        r"^(?:(?!(?:^|\s)(?:ताकि|कि|यदि|अगर)\s).)*?(?:"
-        r"(?:उत्तर|जवाब)\s+(?:(?:यही|यह|ही|केवल)\s+)?(?:दें|दीजिए|दीजिये|दो(?=\s*[।.!:]|$))|"
-        r"(?:अनदेखा|अनदेखी|उपेक्षा|नज\u093c?र\s*अ?ंदाज\u093c?)\s+(?:करें|करो|करिए|कीजिए|कर\s+(?:दें|दो)(?!\w))|"
-        r"(?:केवल|सिर्फ\u093c?|बस|कृपया)\s.{0,40}?(?:लिखें|लिखो|लिखिए|कहें|कहो|कहिए|बताएं|बताएँ|बताओ|बताइए)|"
-        r"(?:लिखो|लिखें|कहो|कहें|बताओ|बताएं|बताएँ)\s+कि\s)",
-        r"सही\s+(?:उत्तर|जवाब)\s*[:=]|(?:सही|अंतिम)\s+(?:उत्तर|जवाब)\s(?:\S+\s+){1,6}है\s*(?:[।.!]|$)|^\W*जवाब\s*:",
-        # Korean. Orders are told from reports by the ending of the verb: "ignore!" from "he ignored"
-        r"(?:대답|답변|응답|출력|무시|답|말)(?:만\s*)?(?:하(?:세요|십시오|시오|라(?![고는며던])|렴)|"
-        r"해(?:라(?![고는며])|\s*(?:주세요|주십시오|줘)|(?=\s*(?:[.!\"”]|$))))|(?:정답|최종\s*답변?|답)\s*[:=]|(?:정답|답변?)은\s.{1,60}입니다|"
-        r"라고\s*(?:만\s*)?(?:써라|쓰(?:세요|십시오)|적어라|적으(?:세요|십시오)|하(?:세요|십시오))|"
-        r"(?:이전|위|앞|기존)(?:의|에)?\s.{0,20}?(?:지시|지침|질문|프롬프트|내용|정보).{0,8}?무시하고",
-        # Polish. "Answer!" lacks the accent of "an answer"
-        r"\b(?:odpowiedz(?:cie)?|odpowiadaj(?:cie)?|z?ignoruj(?:cie)?)\b|\b(?:musisz|masz|powin(?:ieneś|naś))\s+(?:\w+\s+)?odpowi|"
-        r"\b(?:pomiń|zapomnij)(?:cie)?\s+(?:\w+\s+){0,3}?(?:pytani|instrukcj|polece|kontekst|powyższ|poprzedni)|"
-        r"\b(?:powiedz|napisz|podaj|wypisz)(?:cie)?,?\s+(?:tylko|wyłącznie|po\s+prostu|jako|że|w\s+odpowiedzi)\b|\bodpowiedź\s*[:=]|"
-        r"\b(?:poprawn|prawidłow|właściw|ostateczn)\w*\s+odpowied[zź]\w*\s*(?:to\b|brzmi|jest|[:=–—-])|"
-        r"\bodpowiedź\s+(?:ma|musi)\s+(?:być|brzmieć)",
-        # Turkish. The order ends its sentence without a suffix, and "with this answer" is spelt like "answer!"
-        r"\b(?:cevap|yan[ıi]t)\s+ver(?:in(?:iz)?)?\b|(?<!bu\s)\b(?:cevapla|yan[ıi]tla)(?:y[ıi]n(?:[ıi]z)?\b|(?=\s*(?:[.!:;\"”]|$)))|"
-        r"\b(?:görmezden\s+gel|göz\s+ard[ıi]\s+ed?|yok\s*say|dikkate\s+almay)[ıi]n(?:[ıi]z)?\b|"
-        r"\b(?:görmezden\s+gel|göz\s+ard[ıi]\s+et|yok\s*say|dikkate\s+alma)(?=\s*(?:[.!,;\"”]|$|ve\b))|"
-        r"\b(?:sadece|yaln[ıi]zca|(?:cevap|yan[ıi]t)\s+olarak)\s.{0,60}?"
-        r"\b(?:söyle|belirt|yazd[ıi]r|döndür)(?:y?[iıü]n(?:[iıü]z)?)?(?=\s*(?:[.!\"”]|$))|"
-        r"\b(?:cevap|yan[ıi]t)\s+olarak\s.{0,60}?\byaz(?:[ıi]n(?:[ıi]z)?)?(?=\s*(?:[.!\"”]|$))|^\W*(?:cevap|yan[ıi]t)\s*[:=]|"
-        r"\b(?:doğru|nihai|kesin)\s+(?:cevap|yan[ıi]t)\s*(?:[:=–—]|şudur)|\b(?:cevab|yan[ıi]t)[ıi]n(?:[ıi]z)?\s.{1,40}?\bolsun\b",
-        # Vietnamese
-        r"\b(?:hãy|vui\s+lòng|bạn\s+(?:phải|cần|nên|chỉ))\s+(?:\w+\s+){0,2}?"
-        r"(?:trả\s+lời\b|(?:nói|viết)(?:\s+(?:rằng|là)\b|\s*[:\"“])|bỏ\s+qua\b|phớt\s+lờ\b|quên\s+(?:mọi|tất|các|những)\b)|"
-        r"^\W*(?:(?:chỉ|luôn)\s+)?trả\s+lời(?:\s+(?:rằng|là|bằng|chính\s+xác|duy\s+nhất)\b|\s*[:\"“])|^\W*luôn\s+(?:luôn\s+)?trả\s+lời\b|"
-        r"^\W*(?:bỏ\s+qua|phớt\s+lờ|quên)\s+(?:\w+\s+){0,3}?(?:hướng\s+dẫn|chỉ\s+dẫn|chỉ\s+thị|câu\s+hỏi|ngữ\s+cảnh)|"
-        r"\b(?:câu\s+trả\s+lời|đáp\s+án)(?:\s+(?:đúng|chính\s+xác|cuối\s+cùng|duy\s+nhất)\s+là\b|(?:\s+\w+){0,2}\s*[:=])",
     )
 )
 _PACKED = re.compile(r"answer|ignore|reply|respon|nothingbut|disregard|forget|instruct|say|output|print")

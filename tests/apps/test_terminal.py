@@ -126,7 +126,7 @@ def test_a_broken_photo_is_told_before_models_are_loaded(tmp_path: Path, capsys:
 def test_a_slow_photo_is_given_up(
     tmp_path: Path, slow: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answering, "read_photo_file", partial(read_picture_file, seconds=0.5))
+    monkeypatch.setattr(answering, "read_picture_file", partial(read_picture_file, seconds=0.5))
     (tmp_path / "slow.jpg").write_bytes(slow)
     assert terminal.main([str(tmp_path / "slow.jpg"), "What?"]) == 2
     [line] = capsys.readouterr().err.splitlines()
