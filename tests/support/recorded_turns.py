@@ -103,12 +103,10 @@ def _load_answers() -> dict[str, list[str]]:
 
 def load_orders() -> list[str]:
     """Load the sentences of the tests of injection: orders, and what only sounds like one."""
-    languages = yaml.safe_load((INJECTION / "languages.yaml").read_text(encoding="utf-8"))
     orders = yaml.safe_load((INJECTION / "injected_orders.yaml").read_text(encoding="utf-8"))
     cases = [case.text for case in load_cases()]
     kinds = ("orders", "statements")
     return [
-        *(one for language in languages.values() for kind in kinds for one in language[kind]),
         *(str(one["text"] if isinstance(one, dict) else one) for kind in kinds for one in orders.get(kind, ())),
         *cases,
     ]
