@@ -258,8 +258,6 @@ def _build_line(
 
 
 _WHOLE = Reduction(TraceSettings())
-WITHOUT_TEXTS = Reduction(TraceSettings(queries=False, images=False))
-"""Leaves names of stages and models, numbers, and kinds of errors."""
 
 
 def _numbers(value: Any) -> Any:
