@@ -21,12 +21,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from agents.base.command_options import Flag
-from agents.unanswered import LOSSES, Loss
 from evaluation.commands import make_console
 from evaluation.files.outputs import read_turn_table
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import AnsweredTurn, EvaluationError, JudgedTurn, make_answered_turn
-from evaluation.scores.losses import explain_loss
+from evaluation.scores.losses import LOSSES, Loss, explain_loss
 from evaluation.scores.slices import summarise_group
 from evaluation.studies.result_tables import ResultTable, format_interval
 from lab.benchmarks.common import BenchmarkOptions, run

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from agents.record import TurnRecord
-from agents.unanswered import LOSSES, Loss
 from evaluation.files.outputs import write_outputs
 from evaluation.records import JudgedTurn
+from evaluation.scores.losses import LOSSES, Loss
 from lab.benchmarks.losses import CountedTurn, build_tables, list_groups, main
 from tests.evaluation.worlds import judged, picture, row, write_dataset, write_records
 
