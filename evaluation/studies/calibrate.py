@@ -42,25 +42,21 @@ from evaluation.studies.collection_runs import RESULTS, CollectionRunOptions, lo
 from evaluation.studies.decisions import FITTED_SPLIT, FitData, JudgedRun, find_judged_folders, read_fit_data
 from evaluation.studies.gate_study import FitOptions, fit_gate, measure_gate, read_finalise
 
-_HOW = """for questions of your own, in a collection: crag calibrate COLLECTION (crag calibrate COLLECTION --help)
+OPEN = ("finalise.gate=null", "finalise.max_idk=null", "finalise.verified_by=[]")
+"""Settings with which every candidate is given, so that dialogs go on after each."""
 
-how it is done:
-  1. Answer the validation split with every candidate given, so that dialogs go on after each:
-       python local_evaluation.py --preset best --dataset-type both --dataset .cache/datasets --split validation \\
-         --set finalise.gate=null --set finalise.max_idk=null --set 'finalise.verified_by=[]' --output-dir results/open
-  2. Fit, look, and write the gate into the preset:
-       python -m evaluation.studies.calibrate --runs results/open --preset best --dataset .cache/datasets
-  3. Run the preset on public_test, and see what the gate is worth there:
-       python -m evaluation.studies.calibrate --measure results/test --preset best --dataset .cache/datasets
+_HOW = f"""for questions of your own, in a collection: crag calibrate COLLECTION (crag calibrate COLLECTION --help)
+
+Make the runs of --runs with every candidate given, so that dialogs go on after each:
+  python local_evaluation.py --preset best --dataset-type both --dataset .cache/datasets --split validation --output-dir results/open \\
+    {" ".join(f"--set '{setting}'" for setting in OPEN)}
+docs/calibration.md has the next steps.
 """
 
 _HOW_COLLECTION = """It answers the questions with every candidate given, and fits a gate to the signals of right and wrong candidates. The
 expected gain is cross-validated: each dialog is decided by a gate fitted to the other dialogs. The gate is written into COLLECTION/gates,
 where every command finds it for the same preset and models.
 """
-
-OPEN = ("finalise.gate=null", "finalise.max_idk=null", "finalise.verified_by=[]")
-"""Settings with which every candidate is given, so that dialogs go on after each."""
 
 
 class CollectionGateOptions(CollectionRunOptions, FitOptions):
@@ -160,27 +156,57 @@ def _calibrate_preset(options: CalibrateOptions, console: Console) -> int:
     with lock_folders((options.runs or options.measure)[0]):
         data = read_fit_data(list_judged_runs(options))
         if options.measure:
-            path = options.gate or read_finalise(data, options.preset)["gate"]
-            if path is None:
-                raise EvaluationError(
-                    f"preset {options.preset!r} has no gate for {MODELS.join(data.models)}: fit one with --runs, or name a file with --gate"
-                )
-            gate = Gate.load(options.gate or data_path(path))
+            gate = Gate.load(options.gate or _find_gate(options, data))
             measure_gate(data, gate, options.measure[0] / "gate_measured", options, console)
-        elif options.fit == "gate":
-            about = {"preset": options.preset}
-            fitted = fit_gate(data, options.preset, about, options.runs[0] / "calibration", options, console)
-            if fitted is not None:
-                _write_gate(options, data, fitted, console)
         else:
-            values = rule_fits.RULES[options.fit](data.turns)
-            for key, value in values.items():
-                console.print(f"{key} = {value}", markup=False, highlight=False)
-            if options.as_json:
-                print_json({**data.about, "settings": dict(values)})
-            if not options.dry_run:
-                _write_into_preset(options, data, data.models[0], values, console)
+            into_preset = not options.dry_run and (options.gate is None or options.fit != "gate")
+            if into_preset:
+                _refuse_other_origin(data)
+            fit = _fit_gate if options.fit == "gate" else _fit_rule
+            models, values = fit(options, data, console)
+            if into_preset and values:
+                _write_into_preset(options, data, models, values, console)
     return 0
+
+
+def _fit_gate(options: CalibrateOptions, data: FitData, console: Console) -> tuple[str, Mapping[str, float | str]]:
+    """Fit a gate and write its file; return its models and settings, or none if no gate is written."""
+    models = MODELS.join(data.models)
+    place = options.runs[0] / "calibration"
+    gate = fit_gate(data, options.preset, {"preset": options.preset}, place, options, console)
+    if gate is None:
+        return models, {}
+    parts = [options.preset, *dict.fromkeys(run.profile for run in data.runs), Path(data.runs[0].chat_model or "").name]
+    path = options.gate or PRESETS / "gates" / f"{'_'.join(map(parse_name, filter(None, parts)))}.json"
+    gate.save(path)
+    console.print(f"written: {path}", markup=False, soft_wrap=True)
+    if options.gate is not None:
+        console.print(f"used with: --set finalise.gate={path.absolute()}", markup=False, soft_wrap=True)
+    return models, {"finalise.gate": f"presets/gates/{path.name}"}
+
+
+def _fit_rule(options: CalibrateOptions, data: FitData, console: Console) -> tuple[str, Mapping[str, float | str]]:
+    """Fit a rule and print its settings; return its model and settings."""
+    values = rule_fits.RULES[options.fit](data.turns)
+    for key, value in values.items():
+        console.print(f"{key} = {value}", markup=False, highlight=False)
+    if options.as_json:
+        print_json({**data.about, "settings": dict(values)})
+    return data.models[0], values
+
+
+def _find_gate(options: CalibrateOptions, data: FitData) -> Path:
+    """Return the gate that the preset has for the models of the runs.
+
+    Raises:
+        EvaluationError: It has none.
+    """
+    path = read_finalise(data, options.preset)["gate"]
+    if path is None:
+        raise EvaluationError(
+            f"preset {options.preset!r} has no gate for {MODELS.join(data.models)}: fit one with --runs, or name a file with --gate"
+        )
+    return data_path(path)
 
 
 def list_judged_runs(options: CalibrateOptions) -> list[JudgedRun]:
@@ -238,49 +264,29 @@ def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
     return judge
 
 
-def _write_gate(options: CalibrateOptions, data: FitData, gate: Gate, console: Console) -> None:
-    """Write a fitted gate into its own file, or into the preset.
+def _refuse_other_origin(data: FitData) -> None:
+    """Check that a fit holds for the whole preset under the models of its profiles, for which it is to be written.
 
     Raises:
-        EvaluationError: The runs' chat model is not the one of their profile, for whose weights the preset has gates; or see
-            ``_write_into_preset``.
-    """
-    path = options.gate
-    if path is None:
-        expected = Path(data.models[0]).name
-        for run in data.runs:
-            if run.chat and expected not in run.chat:
-                raise EvaluationError(
-                    f"{run.folder} was made with the chat model {run.chat!r}, and profile {run.profile!r} has {expected!r}: set "
-                    "CRAG_GGUF as it was, or name a file for the gate with --gate"
-                )
-        parts = [
-            options.preset,
-            *dict.fromkeys(run.profile for run in data.runs),
-            Path(data.runs[0].chat_model or "").name,
-        ]
-        path = PRESETS / "gates" / f"{'_'.join(map(parse_name, filter(None, parts)))}.json"
-        values = {"finalise.gate": f"presets/gates/{path.name}"}
-        _write_into_preset(options, data, MODELS.join(data.models), values, console)
-    gate.save(path)
-    console.print(f"written: {path}", markup=False, soft_wrap=True)
-    if options.gate is not None:
-        console.print(f"used with: --set finalise.gate={path.absolute()}", markup=False, soft_wrap=True)
-
-
-def _write_into_preset(
-    options: CalibrateOptions, data: FitData, models: str, values: Mapping[str, float | str], console: Console
-) -> None:
-    """Write fitted settings into the preset, for the models of the runs.
-
-    Raises:
-        EvaluationError: The runs left out stages of the preset, or its file cannot be edited.
+        EvaluationError: The runs left out stages, or were made with other weights.
     """
     if data.about["without"]:
         raise EvaluationError(
             f"the runs were made without {data.about['without']}, and the fit would be written into the whole preset: make them with it, "
             "or name a file for a gate with --gate"
         )
+    expected = Path(data.models[0]).name
+    for run in data.runs:
+        if run.chat and expected not in run.chat:
+            raise EvaluationError(
+                f"{run.folder} was made with the chat model {run.chat!r}, and profile {run.profile!r} has {expected!r}: set CRAG_GGUF as "
+                "it was, or name a file for the gate with --gate"
+            )
+
+
+def _write_into_preset(
+    options: CalibrateOptions, data: FitData, models: str, values: Mapping[str, float | str], console: Console
+) -> None:
     path = find_file(options.preset, "preset", PRESETS, EvaluationError)
     fitted_on = "{turns} turns of {sessions} sessions of {split}".format(**data.about)
     write_whole(path, set_values(path, models, values, f"fitted on {fitted_on} (evaluation.studies.calibrate)"))
@@ -317,13 +323,8 @@ def set_values(path: Path, models: str, values: Mapping[str, float | str], comme
                 node = node[name]
             if node != value:  # tomlkit may put a table beside dotted keys into another place
                 raise ValueError(f"{'.'.join(names)} would be {node!r}")
-    except (
-        TOMLKitError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-    ) as error:  # such as a table within an inline one
+    except (TOMLKitError, ValueError, TypeError, AttributeError, KeyError) as error:
+        # One is a table within an inline one
         assignments = ", ".join(f"{key} = {value!r}" for key, value in values.items())
         raise EvaluationError(
             f'{path} cannot be edited ({error}); write [models."{models}"] by hand: {assignments}'

@@ -931,6 +931,15 @@ def test_a_gate_of_other_weights_has_a_file_of_its_own(
     assert (presets / "best.toml").read_text() == original and not (presets / "gates").exists()
 
 
+def test_a_rule_fitted_to_other_weights_is_not_written_for_the_profiles_own(tmp_path: Path, presets: Path) -> None:
+    _write_run(tmp_path / "run", min_probability=Signal(0.5), mean_probability=Signal(0.9))
+    _note(tmp_path / "run", models={"chat": "trained (int8) + other"})
+    original = (presets / "best.toml").read_text()
+    command = ["--runs", str(tmp_path / "run"), *FAST, "--fit", "white_box"]
+    assert calibrate.main(command) == 2 and calibrate.main([*command, "--dry-run"]) == 0
+    assert (presets / "best.toml").read_text() == original
+
+
 @pytest.mark.parametrize("models", ["x", None, 5, ["chat"]])
 def test_a_run_that_notes_its_models_in_another_shape_is_fitted(tmp_path: Path, presets: Path, models: Any) -> None:
     _write_run(tmp_path / "run")
