@@ -233,16 +233,8 @@ class Profile(Table):
 
         return self._with_models(change)
 
-    def with_server(self, base_url: str) -> Profile:
-        """Move the profile's models that are behind a server to another server.
-
-        Raises:
-            SettingsError: The profile has no model behind a server.
-        """
-        return self.with_server_options({"base_url": base_url})
-
     def with_server_options(self, options: Mapping[str, Any]) -> Profile:
-        """Replace options of all models of the profile that are behind a server.
+        """Replace options of all models of the profile that are behind a server, its address (``base_url``) among them.
 
         Raises:
             SettingsError: The profile has no model behind a server.

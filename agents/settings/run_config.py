@@ -72,7 +72,7 @@ class RunConfig(AgentConfig):
         """
         ready = load_profile(profile)
         ready = ready if chat_model is None else ready.with_chat_model(chat_model)
-        ready = ready if base_url is None else ready.with_server(base_url)
+        server = {**({} if base_url is None else {"base_url": base_url}), **(server or {})}
         ready = ready.with_server_options(server) if server else ready
         collection, note = None if knowledge is None else Collection.open(knowledge), ""
         if collection is not None:

@@ -16,7 +16,7 @@ from agents.base.printing import print_text
 
 
 class ModelOptions(Options):
-    """Which model takes the place of a profile's (``Profile.with_chat_model``, ``Profile.with_server``), and how its server is asked."""
+    """Which model takes the place of a profile's, and how its server is asked (``Profile.with_chat_model``, ``with_server_options``)."""
 
     group = "the model"
 

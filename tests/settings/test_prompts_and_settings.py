@@ -379,14 +379,16 @@ def test_how_many_a_stage_keeps_is_called_k() -> None:
 
 def test_a_replaced_model_or_server_applies_to_every_role_that_uses_it() -> None:
     server = load_profile("server")
-    new_profile = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server("http://localhost:8000/v1")
+    new_profile = server.with_chat_model("Qwen/Qwen3-VL-8B-Instruct").with_server_options(
+        {"base_url": "http://localhost:8000/v1"}
+    )
     for role in ("chat", "small_chat"):
         expected = {"kind": "openai", "model": "Qwen/Qwen3-VL-8B-Instruct", "base_url": "http://localhost:8000/v1"}
         assert new_profile.models[role] == expected
     assert {**new_profile.models, "chat": 0, "small_chat": 0} == {**server.models, "chat": 0, "small_chat": 0}
     assert load_profile("gpu").with_chat_model("x").models["small_chat"] == load_profile("gpu").models["small_chat"]
     with pytest.raises(SettingsError, match="profile 'gpu' has no model behind a server"):
-        load_profile("gpu").with_server("http://localhost:8000/v1")
+        load_profile("gpu").with_server_options({"base_url": "http://localhost:8000/v1"})
 
 
 def test_a_profile_of_the_same_machine_has_its_options_and_what_presets_say_for_it(tmp_path: Path) -> None:
