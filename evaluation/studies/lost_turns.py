@@ -11,7 +11,16 @@ from agents.record import TurnRecord
 from agents.texts.refusals import refuses
 from agents.unanswered import explain_error, name_cause
 from evaluation.records import JudgedTurn, Key
-from evaluation.scores.losses import LOSSES, Explained, Loss, Sighting, Source, explain_loss, is_lost
+from evaluation.scores.losses import (
+    LOSSES,
+    Explained,
+    Loss,
+    Sighting,
+    Source,
+    explain_loss,
+    holds_answer,
+    is_lost,
+)
 from evaluation.studies.result_tables import ResultTable, shorten
 
 _MAX_SOURCES = 2
@@ -111,6 +120,9 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
         return LostTurn(question, loss, detail, "a page, or a column of the table, that says it")
     if loss is Loss.NOT_FOUND:
         holder = f"{sources} says it, and was not found" if sources else "no evidence holds an accepted answer"
+        if sources and record is not None and record.question not in ("", judged.turn.query):
+            read_as = f"; the question was read as: {record.question}"
+            return LostTurn(question, loss, f"{said}{holder}{read_as}", "a question that names what it asks about")
         mend = f"words of the question in {sources}" if sources else "a page, or a column of the table, that says it"
         return LostTurn(question, loss, f"{said}{holder}{entity_note}", mend)
     if loss is Loss.NOT_SHOWN and seen is not None:
@@ -118,6 +130,11 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
         if not seen.dropped_by:
             return LostTurn(question, loss, f"{detail}; no prompt showed evidence", "")
         return LostTurn(question, loss, f"{detail}; {seen.dropped_by} took {seen.kept}", _widen(seen, get_k))
+    if loss is Loss.NOT_USED and seen is not None and record is not None and _is_unsure_name(question, record, seen):
+        score = next((found.score for found in record.pictures if found.name == record.entity), None)
+        cosine = f" (cosine {score:.2f})" if score is not None else ""
+        detail = f"{said}the photo was taken for {record.entity}{cosine}, not surely enough to say so"
+        return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
     if loss is Loss.NOT_USED and seen is not None:
         detail = f"{seen.source} says it: place {seen.rank} of the {seen.kept} shown"
         mend = f"clearer words in {seen.source}, or another model"
@@ -131,6 +148,14 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
             question, loss, "the agent keeps no record of its turns" if record is None else LOSSES[loss], ""
         )
     return LostTurn(question, loss, f"{said}it must not be answered" if not question.answers else said, calibrate)
+
+
+def _is_unsure_name(question: JudgedQuestion, record: TurnRecord, seen: Sighting) -> bool:
+    """Return whether the answer is the name of what the photo was taken for, and no evidence of the photo in the prompt said so."""
+    if record.entity is None or not holds_answer(record.entity, question.answers):
+        return False
+    shown = next((stage.evidence for stage in reversed(record.stages) if stage.stage == seen.stage), ())
+    return not any(chunk.source == "kg" and holds_answer(chunk.text, question.answers) for chunk in shown)
 
 
 def _widen(seen: Sighting, get_k: GetK) -> str:

@@ -13,7 +13,7 @@ import pytest
 from agents.base.signals import INTERRUPTED
 from agents.methods.gate import Gate
 from agents.record import Decision as Told
-from agents.record import EvidenceFound, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
+from agents.record import EvidenceFound, Exchange, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
 from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig
 from evaluation.data.own_dataset import load_own_questions
@@ -204,6 +204,47 @@ def test_a_right_candidate_of_an_unrecognised_photo_was_withheld(museum: Path, m
     assert collection_check.main([str(museum)]) == 0
     lost = json.loads(Path("results/museum/1/lost.json").read_text())["lost"]
     assert {each["question"]: each["why"] for each in lost}["When was this built?"] == "withheld"
+
+
+def test_a_name_that_picture_search_was_not_sure_enough_to_say_is_lost_with_the_photo(museum: Path) -> None:
+    """The page that has the name is no fault: it does not say what the photo shows."""
+    page, column = (
+        EvidenceFound("J. Smith built the mill.", "web", url="a.md"),
+        EvidenceFound("Height: 9 m.", "kg", "J. Smith"),
+    )
+    fields = {
+        "entity": "J. Smith",
+        "pictures": (PictureFound("J. Smith", 0.81),),
+        "exchanges": (Exchange("answer", "text", "m"),),
+    }
+    told = []
+    for evidence in ((column, page), (replace(column, text="This is J. Smith."), page)):
+        write_run(museum.parent / "run", museum, [(IDK, {**fields, "evidence": evidence}), *ANSWERS[1:]])
+        questions = read_judged_questions(museum.parent / "run", load_own_questions(museum / "questions.csv"), museum)
+        told += [each for each in find_lost_turns(questions, "museum") if each.question.answers == ("J. Smith",)]
+    unsure, unused = told
+    assert unsure.detail.startswith("the photo was taken for J. Smith (cosine 0.81), not surely enough to say so")
+    assert unsure.mend == "a photo like mill.png among those of its exhibit"
+    assert unused.detail.startswith("J. Smith says it: place 1 of the 2 shown") and "clearer words" in unused.mend
+
+
+def test_a_follow_up_that_was_misread_is_told_as_it_was_read(museum: Path) -> None:
+    write_run(museum.parent / "run", museum, [*ANSWERS[:3], (IDK, {"evidence": (TICKET,)}), *ANSWERS[4:]])
+    questions = read_judged_questions(museum.parent / "run", load_own_questions(museum / "questions.csv"), museum)
+    misread = [
+        each if each.record is None else replace(each, record=replace(each.record, question="When is Ann open?"))
+        for each in questions
+    ]
+    (lost,) = (
+        each
+        for each in find_lost_turns(misread, "museum", [("a.md", "It is open 9 to 5.")])
+        if each.question.answers == ("9 to 5",)
+    )
+    assert (
+        lost.reason == "not found"
+        and lost.detail == "a.md says it, and was not found; the question was read as: When is Ann open?"
+    )
+    assert lost.mend == "a question that names what it asks about"
 
 
 def test_an_answer_that_the_judge_failed_on_is_lost_but_not_wrong(museum: Path) -> None:
