@@ -89,7 +89,6 @@ def test_bold_steps(reply: str) -> None:
         ("is unknown.", None),
         ("is not specified.", None),
         ("is not clear from the photo.", None),
-        ("is something I cannot determine.", None),
         ("is hard to tell.", None),
         ("is", None),
     ],

@@ -19,19 +19,8 @@ _OBJECT = re.compile(
     re.IGNORECASE,
 )
 _NAME_END = re.compile(r"[,;(]| which | that | a type of | and it ")
-_CANNOT_TELL = re.compile(
-    r"\b(?:cannot|can't|unable to|not|hard to|difficult to|impossible to) (?:\w+ )?(?:determin|identif|tell|know|"
-    r"visible|shown|specified|clear|provided|given|certain|mentioned|stated|named|say|available|sure|legible)",
-    re.IGNORECASE,
-)
-_UNKNOWN = re.compile(rf"{_CANNOT_TELL.pattern}|\bunknown\b|\bunclear\b|\bunidentif|^(?:not|none)\b", re.IGNORECASE)
-# What follows in lower case, or says what a name is of, continues no title ("The Unknown Soldier", "Not Without My Daughter").
-_NO_NAME = re.compile(
-    r"(?:.*\b(?:is|are|was) )?(?:an? )?(?:unknown|unidentified|unclear|not|none)(?-i:(?: [a-z]+)*)"
-    r"|unknown (?:brand|make|model|name|species|title)"
-    r"|(?:\w+ ){1,2}(?-i:unknown|unidentified|unclear)",
-    re.IGNORECASE,
-)
+_NOTHING = frozenset(("unknown", "unidentified", "unclear", "not", "none"))
+_GENERAL = frozenset(("brand", "make", "model", "name", "species", "title"))
 
 
 def parse_draft(reply: ChatReply, max_steps: int) -> Draft:
@@ -55,7 +44,7 @@ def _object_name(text: str) -> str | None:
     """Return the object that the first step names, or None if the step says that it cannot."""
     named = _OBJECT.search(text.replace("*", ""))
     sentence = "" if named is None else _first_sentence(named.group("name"))
-    return None if _UNKNOWN.search(sentence) else _cut_name(sentence) or None
+    return None if _names_nothing(sentence) else _cut_name(sentence) or None
 
 
 def extract_name(text: str) -> str | None:
@@ -66,7 +55,22 @@ def extract_name(text: str) -> str | None:
     """
     sentence = _first_sentence(text)
     name = _cut_name(sentence)
-    return None if _CANNOT_TELL.search(sentence) or refuses(name) or _NO_NAME.fullmatch(name) else name
+    return None if refuses(sentence) or _names_nothing(name) else name
+
+
+def _names_nothing(name: str) -> bool:
+    """Return whether a name says that no name is known.
+
+    What follows in lower case, or says what a name is of, continues no title ("The Unknown Soldier", "Not Without My Daughter").
+    """
+    if refuses(name) or refuses(f"It is {name}"):
+        return True
+    words = name.rstrip(".").split()
+    verb = max((place for place, word in enumerate(words) if word in ("is", "are", "was")), default=-1)
+    first, *rest = [word for word in words[verb + 1 :] if word.lower() not in ("a", "an")] or [""]
+    if first.lower() in _NOTHING:
+        return all(map(str.islower, rest)) or rest[0].lower() in _GENERAL
+    return 1 < len(words) <= 3 and words[-1] in _NOTHING
 
 
 def _first_sentence(text: str) -> str:
