@@ -1,13 +1,15 @@
 """Answers whose form gives away that they answer something else: "Yes" to "Which of these?", a number to "Who?", the thing's own name."""
 
+import calendar
 import re
 
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.english.knowledge_conflict import YES_OR_NO
-from agents.english.plain_text import normalise_text
+from agents.english.plain_text import normalise_text, tokenise
 from agents.english.question_kinds import asks_name_of_shown, is_about_several
+from agents.texts.text import count_phrases
 from agents.turn import Turn
 
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
@@ -17,26 +19,29 @@ _ASKS_NAME = re.compile(rf"{_START}(?:who|whom|whose|(?P<choice>which of))\b", r
 _ASKS_FIGURE = re.compile(
     rf"{_START}how (?:many|much(?! of)|old|tall|high|long(?! did)|wide|deep|heavy|far|fast|large|big)\b", re.IGNORECASE
 )
-_FIGURE = re.compile(
-    r"\d|\b(?:hundred|thousand|no|none|once|twice|half|quarter|single|never|(?:second|minute|hour|day|week|month|year|decade)s?)\b",
-    re.IGNORECASE,
+_COUNTS = frozenset(
+    "hundred thousand no none once twice half quarter single never second minute hour day week month year decade".split()
 )
+"""Words that a figure may be said by, beside its own."""
 _ASKS_TIME = re.compile(rf"{_START}(?:when|(?:which|what) (?:time|year|month|day|season|century))\b", re.IGNORECASE)
-_TIME = re.compile(
-    r"\d|\b(?:january|february|march|april|may|june|july|august|september|october|november|december|(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-    r"|spring|summer|autumn|winter|season|morning|noon|afternoon|evening|night|midnight|today|yesterday|tomorrow|now|christmas|easter"
-    r"|always|never|during|before|after|ago|until|since|when|hour|day|week|month|year|century)s?\b",
-    re.IGNORECASE,
+_TIMES = frozenset(
+    (
+        *map(str.lower, (*calendar.month_name[1:], *calendar.day_name)),
+        *"spring summer autumn winter season morning noon afternoon evening night midnight today yesterday tomorrow now".split(),
+        *"christma easter alway never during before after ago until since when hour day week month year century".split(),
+    )
 )
+"""Stems of words that say a time."""
 _NUMBER = re.compile(r"\W*+\d[\d\W]*+")
 _QUANTITY = re.compile(r"\W*+\d[\d.,\s–-]*+\S{0,14}\W*+")
 _QUALIFIER = re.compile(r"\([^()]*\)")
-_SCIENTIFIC = re.compile(r"\bscientific name\b", re.IGNORECASE)  # may be the title of a page
 _WORD = re.compile(r"[^\W_]+")
 _CARRIER = re.compile(r"\b(?:what|which|who) [^?]{0,200}?\bon (?:the|this) (?P<noun>[\w-]+)", re.IGNORECASE)
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
-_DESCRIBES = re.compile(r"\W*(?:the|this) (?:photo|picture|image) shows\b", re.IGNORECASE)
+_DESCRIBES = tuple(
+    f"{article} {picture} shows" for article in ("the", "this") for picture in ("photo", "picture", "image")
+)
 
 
 class AnswerForm(Rule):
@@ -74,9 +79,9 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     has_choice = _OR.search(question) is not None
     if YES_OR_NO.match(answer) and not has_choice:
         return "yes or no does not answer the question"
-    if _ASKS_FIGURE.match(question) and not _FIGURE.search(normalise_text(answer)):
+    if _ASKS_FIGURE.match(question) and not _says(answer, _COUNTS):
         return "the question asks for a figure, and the answer has none"
-    if _ASKS_TIME.match(question) and not _TIME.search(answer):
+    if _ASKS_TIME.match(question) and not _says(answer, _TIMES):
         return "the question asks for a time, and the answer has none"
     if asks_name := _ASKS_NAME.match(question):
         is_figure = _QUANTITY.fullmatch(answer) if asks_name["choice"] else _NUMBER.fullmatch(answer)
@@ -90,12 +95,19 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
         return "the answer says no more than the question"
     if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
         return None
-    if _DESCRIBES.match(answer):
+    if answer.lower().startswith(_DESCRIBES):
         return "the answer describes the photo"
     named = _list_words(entity or "") - _SMALL - question_words
-    if named and named == new_words and not _SCIENTIFIC.search(question):
+    # The scientific name may be the title of a page.
+    if named and named == new_words and not count_phrases(question, ("scientific name",)):
         return "the answer is the name of what was recognised"
     return None
+
+
+def _says(answer: str, stems: frozenset[str]) -> bool:
+    """Return whether an answer has a figure, or one of some words."""
+    plain = normalise_text(answer)
+    return any(map(str.isdigit, plain)) or not stems.isdisjoint(tokenise(plain))
 
 
 def _is_carrier(question: str, entity: str) -> bool:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from rapidfuzz.distance import DamerauLevenshtein
 
 from agents.english.dates import spell_dates
-from agents.english.plain_text import normalise_text, tokenise, tokenise_content
+from agents.english.plain_text import AUXILIARIES, normalise_text, tokenise, tokenise_content
 from agents.english.quantities import (
     EQUIVALENT_TOLERANCE,
     Quantity,
@@ -36,10 +36,7 @@ _BREAK = re.compile(
 )
 _DENIED_BRACKET = re.compile(r"(\bnot\b[^.;:!?()]*) \((?!(?:it|this|that|he|she|they)\b)([^()]*)\)")
 _DENIED = re.compile(rf"^{_APART}|\b(?:not|no|never|neither|nor|none|without|nothing|hardly|false|wrong|incorrect)\b")
-_AUXILIARY = re.compile(
-    r"\b(?:is|are|was|were|do|does|did|can|could|has|have|had|will|would|shall|should|may|might|must)$"
-)
-_ANSWER_NO = re.compile(r"(?:no|nope|not really|not exactly)$")
+_ANSWERS_NO = ("no", "nope", "not really", "not exactly")
 _OTHER_NUMBERS = frozenset(("bc", "bce", *map(str.lower, calendar.month_name[1:])))
 """Nouns with which a number is another one: "1889 BC", and the day of a date."""
 _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la|du|and)\s+)*[A-Z0-9][\w'’-]*)*")
@@ -107,7 +104,7 @@ class AnswerText:
         predicates = {
             one: set(tokenise_content(two.text))
             for one, two in pairwise(clauses)
-            if _AUXILIARY.search(one.text) and two.text.startswith("not")
+            if not AUXILIARIES.isdisjoint(one.text.split()[-1:]) and two.text.startswith("not")
         }
         runs = [
             [replace(one, denied=True) if predicates.get(one, set()) & asked else one for one in run] for run in runs
@@ -178,7 +175,7 @@ def _trim(text: str) -> str:
 
 
 def _parse_clause(text: str) -> Clause:
-    denied = bool(_DENIED.search(text)) and not _ANSWER_NO.match(text)
+    denied = bool(_DENIED.search(text)) and text not in _ANSWERS_NO
     return Clause(text, tuple(find_quantities(text)), denied, text.startswith(("than", "compared")))
 
 

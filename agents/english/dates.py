@@ -11,7 +11,7 @@ from typing import Literal
 from dateutil.parser import parse
 from dateutil.relativedelta import relativedelta
 
-from agents.english.plain_text import COUNTS_NOTHING
+from agents.english.plain_text import counts_nothing
 
 Span = Literal["day", "week", "month", "year"]
 
@@ -103,7 +103,7 @@ def is_date(text: str) -> bool:
     if year is None or year.start() > figure.start():
         return False
     following = _WORD.match(text, year.end())
-    return following is None or following[1].lower() in {"", *COUNTS_NOTHING}
+    return following is None or not following[1] or counts_nothing(following[1].lower())
 
 
 def move(day: Day, count: float, span: Span) -> Day:

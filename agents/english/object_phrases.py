@@ -40,10 +40,10 @@ _NAMED_BY_QUESTION = re.compile(
     r"(?:(?:is|are|was|were) (?:this|that|these|those|it|on the|in the)\b|am i looking at\b|(?:this|that|it) is\b)",
     re.IGNORECASE,
 )
-_AUXILIARY = re.compile(r"^(?:do|does|did|can|could|will|would|should|must|may|might|has|have|had) $", re.IGNORECASE)
+_AUXILIARIES = frozenset("do does did can could will would should must may might has have had".split())
 _VERB_NEXT = re.compile(rf"^\W*(?:{_VERBS})\b", re.IGNORECASE)
 _ENDS = re.compile(r"^(?: of)?\W*$")
-_POINTING = re.compile(r"^(?:|(?:of|is|are|was|were|do|does|did|on|in|for) )$", re.IGNORECASE)
+_POINTING = frozenset(("", *"of is are was were do does did on in for".split()))
 _ABSTRACT = frozenset(
     "name weight capital country price cost year colour number designer architect maker author inventor speed kind picture family total "
     "left right sign founder conservation best most main world story brand model company owner king side way same other one thing photo "
@@ -101,12 +101,12 @@ def _find_phrases(question: str) -> Iterator[tuple[str, bool, str]]:
 
 def _noun_words(match: re.Match[str]) -> list[str]:
     """Return the words of a match's noun phrase, without a following verb, relations and positions; maybe none."""
-    if match.group("article").lower() in ("that", "those") and not _POINTING.match(match.group("before") or ""):
+    if match.group("article").lower() in ("that", "those") and (match["before"] or "").strip().lower() not in _POINTING:
         return []  # a relative clause
     words = match.group("words").lower().split()
     is_verb_next = _VERB_NEXT.match(match.group("rest"))
     if (
-        _AUXILIARY.match(match.group("before") or "")
+        (match["before"] or "").strip().lower() in _AUXILIARIES
         and not is_verb_next
         and (len(words) > 1 or _ENDS.match(match["rest"]))
     ):

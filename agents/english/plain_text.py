@@ -40,6 +40,9 @@ _SMALL_NUMBERS = (
 )
 _TOKEN = re.compile(r"[a-z0-9]+(?:\.\d+)?")
 
+AUXILIARIES = frozenset(
+    "is are was were do does did can could has have had will would shall should may might must".split()
+)
 STOPWORDS = frozenset(
     """a an the of in on at to for from by with and or as is are was were be been being it its this that these those there
     he she they his her their them i you we my your our has have had do does did can could will would shall should may might
@@ -47,8 +50,7 @@ STOPWORDS = frozenset(
     called named known image picture photo shown shows seen into over per if because""".split()
 )  # fmt: skip
 """Words that say nothing of an answer's content."""
-COUNTS_NOTHING = STOPWORDS | {"after", "before", "since", "during", "but", "out", "under", "until"}
-"""Words that may follow a figure and that it does not count."""
+_NO_NOUNS = frozenset(("after", "before", "since", "during", "but", "out", "under", "until"))
 
 
 def normalise_text(text: str) -> str:
@@ -107,3 +109,8 @@ def tokenise(plain_text: str) -> list[str]:
 def tokenise_content(plain_text: str) -> list[str]:
     """Return the tokens of a plain text that are no stopwords."""
     return [stem(token) for token in _TOKEN.findall(plain_text) if token not in STOPWORDS]
+
+
+def counts_nothing(word: str) -> bool:
+    """Return whether a word after a figure is none that it counts."""
+    return word in STOPWORDS or word in _NO_NOUNS

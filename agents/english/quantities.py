@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import pint
 
-from agents.english.plain_text import COUNTS_NOTHING, stem
+from agents.english.plain_text import counts_nothing, stem
 
 RELATIVE_TOLERANCE = 0.01
 """Largest share by which two equal measured quantities differ: 330 m and 1,083 ft differ by 0.03%."""
@@ -41,15 +41,12 @@ _FEET_AND_INCHES = re.compile(r"\b(\d+) ?(?:ft|foot|feet),? ?(?:and )?(\d+) ?inc
 _INCH = re.compile(
     r"(?<=\d)[ -]?in\b(?! (?!(?:to|tall|long|wide|high|deep|thick|across)\b|in diameter))", re.IGNORECASE
 )
-_BOUNDS = tuple(
-    (re.compile(pattern, re.IGNORECASE), bound)
-    for pattern, bound in (
-        (r"\b(?:no less than|(?:more|greater) than|at least|above|exceeding)(?= ?[$€£¥₹]?\d)", "over"),
-        (r"\b(?:no more than|(?:less|fewer) than|at most|below)(?= ?[$€£¥₹]?\d)", "under"),
-        (r"\bno (?:more|less) than\b", ""),
-        (r"\bminus (?=[.\d])", "-"),
-    )
-)
+_BOUNDS = {
+    **dict.fromkeys(("no less than", "more than", "at least", "above"), "over"),
+    **dict.fromkeys(("no more than", "less than", "fewer than", "at most", "below"), "under"),
+}
+_BOUND = re.compile(rf"\b({'|'.join(_BOUNDS)})(?= ?[{SIGNS}]?\d)", re.IGNORECASE)
+_MINUS = re.compile(r"\bminus (?=[.\d])", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])", re.IGNORECASE
 )
@@ -109,8 +106,8 @@ def normalise_quantities(plain_text: str) -> str:
     """
     text = _INCH.sub(" inches", _CLOCK.sub(_to_minutes, plain_text))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inches", text)
-    for pattern, bound in _BOUNDS:
-        text = pattern.sub(bound, text)
+    text = _BOUND.sub(lambda match: _BOUNDS[match[1].lower()], text)
+    text = _MINUS.sub("-", text)
     return _RANGE.sub(_repeat_unit, text)
 
 
@@ -163,7 +160,7 @@ def _parse_quantity(number: re.Match[str]) -> Quantity | None:
     if words and number.start("words") == end and not unit_words:
         return None
     noun = words.partition(" ")[0]
-    counted = noun if noun.isalpha() and noun.lower() not in COUNTS_NOTHING else ""
+    counted = noun if noun.isalpha() and not counts_nothing(noun.lower()) else ""
     spelling = number["sign"] or unit_words
     if unit_words:
         end = number.start("words") + len(unit_words)

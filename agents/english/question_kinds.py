@@ -6,6 +6,9 @@ Also tells whether it asks about several objects of the picture at once. The phr
 import re
 from dataclasses import dataclass
 
+from agents.english.plain_text import AUXILIARIES
+from agents.texts.text import count_phrases
+
 _SURFACE = r"(?:the|this|my) (?:[\w-]+ )?(?:label|receipt|sign|tag)s?\b"
 _TEXT = re.compile(
     # "Written" and "translate" are those of QA-Dragon's table 1.
@@ -47,12 +50,20 @@ _NAME_OF_SHOWN = re.compile(
     r")",
     re.IGNORECASE,
 )
-_NOW = re.compile(
-    r"\b(?:now|nowadays|currently|the current|today|tonight|tomorrow|yesterday|latest|last night|at this moment|at the moment|at present"
-    r"|this (?:very )?(?:week|month|year)"
-    r"|this (?:very )?(?:minute|hour|day|morning|afternoon|evening|spring|summer|autumn|winter)(?=\W*$))\b",
-    re.IGNORECASE,
+_NOW = (
+    *"now nowadays currently today tonight tomorrow yesterday latest".split(),
+    *(
+        "the current",
+        "last night",
+        "at this moment",
+        "at the moment",
+        "at present",
+        "this week",
+        "this month",
+        "this year",
+    ),
 )
+_NOW_AT_END = ("minute", "hour", "day", "morning", "afternoon", "evening", "spring", "summer", "autumn", "winter")
 _NUMBERS = {"both": 2, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
 _NUMBERED = re.compile(
     r"\b(?:these|those|of the|all) (?P<number>two|three|four|five|six)\b|\b(?P<both>both)\b", re.IGNORECASE
@@ -61,10 +72,8 @@ _SEVERAL = re.compile(
     rf"\bwhich of {_SHOWN}\b|\bthan (?:the|this|that) (?:other|one|[\w-]+ (?:on|in|at) )|(?<!put )\b(?:together|in total)\b",
     re.IGNORECASE,
 )
-_AUXILIARY = re.compile(
-    r"\W*(?:is|are|was|were|do|does|did|can|could|would|will|has|have|had|should|may)\b", re.IGNORECASE
-)
-_PACKAGED = re.compile(r"\b(?:packag(?:e|ed|ing)|logo)\b", re.IGNORECASE)  # the paper's own words
+_FIRST_WORD = re.compile(r"\W*(\w*)")
+_PACKAGED = ("package", "packaged", "packaging", "logo")  # the paper's own words
 
 
 @dataclass(frozen=True)
@@ -96,8 +105,14 @@ def classify_question(question: str) -> QuestionKind:
         visible=visible,
         recognition=recognition,
         open_world=not (text or calculation or visible or recognition),
-        now=bool(_NOW.search(plain)),
+        now=_is_about_now(plain),
     )
+
+
+def _is_about_now(question: str) -> bool:
+    plain = question.lower().replace("this very ", "this ")
+    ends = tuple(f"this {word}" for word in _NOW_AT_END)
+    return count_phrases(plain, _NOW) > 0 or plain.rstrip(" .?!").endswith(ends)
 
 
 def asks_name_of_shown(question: str) -> bool:
@@ -125,7 +140,8 @@ def is_about_several(question: str) -> bool:
 
 def asks_yes_or_no(question: str) -> bool:
     """Return whether a question begins with an auxiliary verb, so that yes or no answers it."""
-    return _AUXILIARY.match(question) is not None
+    first = _FIRST_WORD.match(question)
+    return first is not None and first[1].lower() in AUXILIARIES
 
 
 def is_about_packaged(question: str) -> bool:
@@ -133,4 +149,4 @@ def is_about_packaged(question: str) -> bool:
 
     Image search finds the package and seldom the product (QA-Dragon, appendix A, rule 4).
     """
-    return _PACKAGED.search(question) is not None
+    return count_phrases(question, _PACKAGED) > 0

@@ -12,25 +12,34 @@ from agents.base_agent import Message
 from agents.english.object_phrases import find_pointed_phrase, find_position
 from agents.english.question_kinds import is_about_several
 from agents.english.thing_kinds import find_kind
+from agents.texts.text import count_phrases
 from agents.turn import Position
 
 _TIMES = "(?:year|month|week|day|season|spring|summer|autumn|fall|winter|morning|afternoon|evening)"
-_ONE = "(?:left|right|middle|bottom|top) one"
-_IMAGE = re.compile(
-    rf"\b(?:(?:this|these)(?! {_TIMES}\b)|picture|photo|image|pictured|shown|on the (?:left|right)|in the middle|{_ONE}|here)\b",
-    re.IGNORECASE,
+_SHOWN = (
+    "picture",
+    "photo",
+    "image",
+    "pictured",
+    "shown",
+    "left one",
+    "right one",
+    "middle one",
+    "bottom one",
+    "top one",
 )
+_PLACES = ("on the left", "on the right", "in the middle", "here")
+_IMAGE = re.compile(rf"\b(?:this|these)\b(?! {_TIMES}\b)", re.IGNORECASE)
 _POINTING = re.compile(
-    rf"\b(?:this|these)\b(?! (?:{_TIMES}|garden|place|shop)s?\b)"
-    rf"|\b(?:picture|photo|image|pictured|shown|left[- ]hand|right[- ]hand|{_ONE})\b"
-    r"|^how (?:tall|old) (?:is|are|was|were) (?:it|he|she|they)\b",
+    rf"\b(?:this|these)\b(?! (?:{_TIMES}|garden|place|shop)s?\b)|^how (?:tall|old) (?:is|are|was|were) (?:it|he|she|they)\b",
     re.IGNORECASE,
 )
+_HANDS = ("left hand", "right hand")
 _PERSON = re.compile(r"\b(he|him|she)\b|\b(his|her)\b", re.IGNORECASE)
 _PERSON_INSIDE = re.compile(r"\bthe man\b.{0,100}\b(?:after|before|when|while|until) (?:he|she)\b", re.IGNORECASE)
 """A person whom the question itself names before its pronoun: "the man it is named after ... when he"."""
-_PREPOSED = re.compile(r"\b(?:from|to|near|in|around|of|through|over) $", re.IGNORECASE)
-_WENT = re.compile(r"\b(?:get|got|go|went|come|came) $", re.IGNORECASE)
+_PREPOSITIONS = frozenset("from to near in around of through over".split())
+_WENT = frozenset("get got go went come came".split())
 _NAMED = re.compile(
     r"\bthat (?:city|company|country)\b|"
     # "How many are there?" names no place.
@@ -100,7 +109,7 @@ class ResolvedQuery:
 
 def points_at_picture(query: str) -> bool:
     """Return whether a question that begins a dialog points at something that only a picture can show."""
-    return _POINTING.search(query) is not None
+    return _POINTING.search(query) is not None or count_phrases(query, (*_SHOWN, *_HANDS)) > 0
 
 
 def extract_names(text: str) -> list[str]:
@@ -144,8 +153,9 @@ def _list_asked_names(query: str, topic: str | None) -> set[str]:
 def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
     def put(match: re.Match[str]) -> str:
         word, before = match.group().lower(), query[: match.start()]
-        if word == "there" and not _PREPOSED.search(before):
-            return f"{'to' if _WENT.search(before) else 'in'} {name}"
+        last = next(reversed(before.lower().split()), "")
+        if word == "there" and last not in _PREPOSITIONS:
+            return f"{'to' if last in _WENT else 'in'} {name}"
         owns = word in ("his", "its", "their") or (word == "her" and re.match(r"\s+[a-z]", query[match.end() :]))
         return f"{name}'s" if owns else name
 
@@ -154,7 +164,7 @@ def _replace(pattern: re.Pattern[str], query: str, name: str) -> str:
 
 def _step(query: str, last_answer: str, before: ResolvedQuery) -> ResolvedQuery:
     topic = before.topic
-    if _IMAGE.search(query):
+    if _IMAGE.search(query) or count_phrases(query, (*_SHOWN, *_PLACES)):
         return ResolvedQuery(query, None)
     if _NAMED.search(query):
         asked = _list_asked_names(query, topic)

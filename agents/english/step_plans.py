@@ -16,7 +16,7 @@ from text_to_num import alpha2digit
 from agents.english.dates import DATE, parse_day
 from agents.english.plain_text import DECIMAL_COMMA
 from agents.english.question_kinds import asks_yes_or_no
-from agents.texts.text import FIGURE
+from agents.texts.text import FIGURE, count_phrases
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
 Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
@@ -55,22 +55,18 @@ _EXPRESSION = re.compile(r"[\d.()+\-*/ ]{3,60}")
 _SIGNS = str.maketrans({"x": "*", "X": "*", "×": "*", "·": "*", "÷": "/", "−": "-", "–": "-", ",": ""})
 _PROPER = re.compile(r"(?<=[a-z,] )[a-z]?[A-Z]+[a-z\d]")  # the beginning of a name within a question
 _SHORT_WORD = 3  # letters of a word that names nothing ("of", "the")
-_CHOICE = re.compile(
-    r"\W*(?:(?:on|in|of|at|for|from|with|by|to) )?(?:which|who|is|are|does|do|did|was|were|has|have)\b|.*\b(?:or|than)\b",
-    re.IGNORECASE,
-)
+_ASK_CHOICE = frozenset("which who is are does do did was were has have".split())
+_PREPOSITIONS = frozenset("on in of at for from with by to".split())
 _ASKS_NUMBER = re.compile(r"\W*(?:by )?how (?:much|many)\b", re.IGNORECASE)
-_COMPARISONS: dict[Operation, re.Pattern[str]] = {
-    "earlier": re.compile(r"\b(?:first|earli(?:er|est)|old(?:er|est))\b", re.IGNORECASE),
-    "later": re.compile(r"\b(?:last|lat(?:er|est)|newe(?:r|st)|younge(?:r|st))\b", re.IGNORECASE),
-    "larger": re.compile(
-        r"\b(?:(?:heavi|larg|bigg|tall|long|high|fast|wid|deep|strong|great)e(?:r|st)|more|most)\b", re.IGNORECASE
-    ),
-    "smaller": re.compile(
-        r"\b(?:(?:light|small|short|low|slow|narrow|weak|few|cheap)e(?:r|st)|less|least)\b", re.IGNORECASE
-    ),
+_LARGER = "heavi larg bigg tall long high fast wid deep strong great"
+_SMALLER = "light small short low slow narrow weak few cheap"
+_COMPARISONS: dict[Operation, tuple[str, ...]] = {
+    "earlier": ("first", "earlier", "earliest", "older", "oldest"),
+    "later": ("last", "later", "latest", "newer", "newest", "younger", "youngest"),
+    "larger": (*(f"{word}{end}" for word in _LARGER.split() for end in ("er", "est")), "more", "most"),
+    "smaller": (*(f"{word}{end}" for word in _SMALLER.split() for end in ("er", "est")), "less", "least"),
 }
-_POINTS = re.compile(r"\b(?:this|these|those|the photo|the picture|the image|left|right|middle)\b", re.IGNORECASE)
+_POINTS = ("this", "these", "those", "the photo", "the picture", "the image", "left", "right", "middle")
 _COMBINES = re.compile(
     r"\b(?:together|in total|altogether|twice|half|times|(?:than|at least|at most) (?:an? )?[\w$€£]*\d)", re.IGNORECASE
 )
@@ -269,7 +265,9 @@ def complete_plan(plan: Plan, question: str, things: Sequence[str], lines: Seque
         return None
     if plan.steps and not plan.asks and lines:
         return plan if _needs_all(plan) else None
-    if not plan.asks or any(_POINTS.search(ask.question) or not _names(ask, (*things, *lines)) for ask in plan.asks):
+    if not plan.asks or any(
+        count_phrases(ask.question, _POINTS) or not _names(ask, (*things, *lines)) for ask in plan.asks
+    ):
         return None
     if len({ask.question.lower() for ask in plan.asks}) < len(plan.asks):
         return None
@@ -344,6 +342,12 @@ def _add_comparison(plan: Plan, question: str) -> Plan:
 
 def find_comparison(question: str) -> Operation | None:
     """Return the operation by which a question compares several things; None if it compares nothing or asks by how much."""
-    if _CHOICE.match(question) is None or _ASKS_NUMBER.match(question):
+    if not _is_choice(question) or _ASKS_NUMBER.match(question):
         return None
-    return next((operation for operation, pattern in _COMPARISONS.items() if pattern.search(question)), None)
+    return next((operation for operation, words in _COMPARISONS.items() if count_phrases(question, words)), None)
+
+
+def _is_choice(question: str) -> bool:
+    words = re.findall(r"\w+", question.lower())
+    first = words[words[0] in _PREPOSITIONS :][:1] if words else []
+    return not _ASK_CHOICE.isdisjoint(first) or not {"or", "than"}.isdisjoint(words)

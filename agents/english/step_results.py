@@ -20,10 +20,10 @@ from agents.english.computation import (
 from agents.english.dates import Day, Span, is_date, measure_span, parse_day
 from agents.english.question_kinds import asks_yes_or_no
 from agents.english.step_plans import AskStep, ComputeStep, Operation, Plan, parse_reference, remove_qualifier
-from agents.texts.text import FIGURE
+from agents.texts.text import FIGURE, count_phrases
 
-BOUNDED = re.compile(r"\bat (?:the very )?(?:most|least)\b", re.IGNORECASE)
-_BY_HOW_MUCH = re.compile(r"\bby how (?:much|many)\b", re.IGNORECASE)
+BOUNDED = ("at most", "at least", "at the very most", "at the very least")
+BY_HOW_MUCH = ("by how much", "by how many")
 _WHOLE = re.compile(r"\bhow many\b(?! times\b)", re.IGNORECASE)
 _OF_TIME = re.compile(r"old|age\b|long|late|earl|young|before|after|since|between|time|year", re.IGNORECASE)
 _COMPARED = re.compile(r"\b(?P<word>than|before|after)\b", re.IGNORECASE)
@@ -64,7 +64,7 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str]
         raise ComputationError(f"{facts[best]} has no name")
     text = facts[best] if is_computed else names[best]
     text = text if is_choice else f"{'Yes' if best == subject else 'No'}: {text}"
-    if _BY_HOW_MUCH.search(question):
+    if count_phrases(question, BY_HOW_MUCH):
         pair = [facts[best], facts[rest[0]]]
         dated = operation in ("earlier", "later")
         text += f", by {_measure_time(question, *map(parse_day, pair)) if dated else compute('difference', pair)}"
@@ -140,7 +140,7 @@ def _measure_time(question: str, first: Day, second: Day) -> str:
 
 
 def _compute_quantity(question: str, operation: Operation, facts: Sequence[str]) -> Result:
-    bound: Bound = "high" if BOUNDED.search(question) else "middle"
+    bound: Bound = "high" if count_phrases(question, BOUNDED) else "middle"
     quantity = compute(operation, facts, bound)
     if operation == "ratio" and _WHOLE.search(question):
         return Result(float(math.ceil(round(quantity.value, 9))))  # as many as are needed are whole

@@ -9,14 +9,14 @@ from agents.english.bridging import has_bridge
 from agents.english.dates import DATE
 from agents.english.question_kinds import classify_question, is_about_several
 from agents.english.step_plans import ComputeStep, Plan, parse_calculation
-from agents.english.step_results import BOUNDED
+from agents.english.step_results import BOUNDED, BY_HOW_MUCH
+from agents.texts.text import count_phrases
 
-_COMPUTED = re.compile(
-    rf"{DATE}[^?]{{0,300}}\b(?:when|which (?:date|day))\b|\bhow old was\b|\bby how (?:much|many)\b|\bwith the numbers\b",
-    re.IGNORECASE,
-)
-_PRINTED = re.compile(
-    r"\b(?:prices?|costs?|pay|how much (?:is|are)|labels?|signs?|menu|receipt|numbers?|total|come to)\b", re.IGNORECASE
+_COMPUTED = re.compile(rf"{DATE}[^?]{{0,300}}\b(?:when|which (?:date|day))\b", re.IGNORECASE)
+_COMPUTED_PHRASES = ("how old was", "with the numbers", *BY_HOW_MUCH, *BOUNDED)
+_PRINTED = (
+    *"price prices cost costs pay label labels sign signs receipt number numbers total".split(),
+    *("how much is", "how much are", "come to"),
 )
 _TO_BE_WORKED_OUT = re.compile(r"=\s*+\??\s*+$")
 
@@ -26,14 +26,15 @@ def needs_steps(question: str) -> bool:
     return (
         is_about_several(question)
         or has_bridge(question)
-        or bool(BOUNDED.search(question) or _COMPUTED.search(question))
+        or count_phrases(question, _COMPUTED_PHRASES) > 0
+        or _COMPUTED.search(question) is not None
     )
 
 
 def mentions_printed_text(question: str) -> bool:
     """Return whether printed text of the photo may be part of the answer: prices, labels, numbers, a calculation."""
     kind = classify_question(question)
-    return kind.text or kind.calculation or _PRINTED.search(question) is not None
+    return kind.text or kind.calculation or count_phrases(question, _PRINTED) > 0
 
 
 def plan_calculation(lines: Sequence[str]) -> Plan | None:

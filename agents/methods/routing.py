@@ -14,15 +14,15 @@ from agents.base.linear_head import LinearHead, known_names
 from agents.english.question_kinds import classify_question
 from agents.methods.token_probabilities import summarise_probabilities
 from agents.texts.refusals import admits_ignorance
-from agents.texts.text import FIGURE
+from agents.texts.text import FIGURE, count_phrases
 from agents.turn import Draft, Route
 
 _PLACEHOLDER = re.compile(r"<[a-z_ ]{3,40}>")  # of the draft's prompt
-_SPECULATION = re.compile(
-    r"\b(?:might|may (?:be|have)|maybe|perhaps|possibly|probably|likely|seems?|appears? (?:to|like)|could (?:be|have)|looks? like)\b",
-    re.IGNORECASE,
+_SPECULATION = (
+    *("might", "may be", "may have", "maybe", "perhaps", "possibly", "probably", "likely", "seems", "appears to"),
+    *("could be", "could have", "look like", "looks like"),
 )
-_FALLBACK = re.compile(r"\b(?:typically|generally|usually|commonly|estimated?|assum(?:e|ing))\b", re.IGNORECASE)
+_FALLBACK = ("typically", "generally", "usually", "commonly", "estimate", "estimated", "assume", "assuming")
 _QUOTED = re.compile(r"[\"\u201c\u2018'][^\"\u201d\u2019']{2,200}[\"\u201d\u2019']|\b[A-Z]{3,}(?: [A-Z]{2,})*\b")
 _CAPITALISED = re.compile(r"(?<!^)(?<![.!?] )\b[A-Z][\w-]+")
 _MAX_COUNTED = 3  # hedges: a fourth says no more than the third
@@ -99,8 +99,8 @@ def compute_features(question: str, draft: Draft | None, domain: str | None) -> 
         answer_words=min(len(answer.split()), _MAX_WORDS),
         object_named=draft.object_name is not None,
         object_proper=any(word[0].isupper() for word in (draft.object_name or "").split()),
-        speculation=min(len(_SPECULATION.findall(both)), _MAX_COUNTED),
-        fallback=min(len(_FALLBACK.findall(both)), _MAX_COUNTED),
+        speculation=min(count_phrases(both, _SPECULATION), _MAX_COUNTED),
+        fallback=min(count_phrases(both, _FALLBACK), _MAX_COUNTED),
         steps=len(draft.steps),
         has_probabilities=probabilities is not None,
         min_probability=probabilities.minimum if probabilities else 1.0,

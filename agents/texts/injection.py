@@ -6,10 +6,12 @@ prompts, and ``agents/texts/orders.py`` looks at the answer; lab/notes/injection
 """
 
 import re
+import tomllib
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
+from pathlib import Path
 
 _SPECIAL_TOKEN = re.compile(
     r"<[|｜][^|｜<>]{0,40}[|｜]>"  # Llama, Qwen, DeepSeek: <|eot_id|>
@@ -31,49 +33,18 @@ _ROLE_LINE = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?\n]*(?:[.!?]+(?=\s|[\"'”’)\]]|$)[\"'”’)\]]*|\n|$)|[^.!?\n]*[.!?]+")
 
-_EARLIER = (
-    r"(?:(?:all|any|every|the|of|these|those|this|your|my|its|and|previous|preceding|prior|above|earlier|other|former|foregoing|existing|"
-    r"original|retrieved|given|stated|everything|text|whatever|context|instructions?|information|rules?|guidelines?|directions?|prompts?|"
-    r"messages?|system|photo|image|picture|evidence|sources?|documents?|knowledge|commands?|orders?|facts?|before|said|was|you)\W+){1,8}?"
-)
+_TABLE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def _insert_words(pattern: str) -> str:
+    """Put the words of a list in the place of its name: "<ALL>" becomes "(?:every|all|any)"."""
+    return re.sub(r"<([A-Z]+)>", lambda name: f"(?:{_insert_words('|'.join(_TABLE['words'][name[1]]))})", pattern)
+
+
 _ORDERS = re.compile(
-    r"\b(?:" + "|".join(  # one boundary for all of them: elsewhere none is tried
-        (
-            r"(?:ignore|disregard|forget|override|bypass|discard|neglect|skip)\s+" + _EARLIER.replace("{1,8}?", "{0,8}?")
-            + r"(?:instructions?|above|context|prompts?|rules?|guidelines?|information|evidence|photo|image|picture|everything|text|before|"
-            r"messages?|documents?|sources?|knowledge|facts?|said|told)\b",
-            r"(?:ignore|disregard|forget|override|skip)\s+(?:[\w'’]+\s+){1,3}?(?:questions?|quer(?:y|ies))\W+(?:(?:and|then|instead|just|simply|only|please)\W+){0,3}"
-            r"(?:answer|say|reply|respond|output|write|print|tell|give|state|return|the\s+answer)\b",
-            r"(?:new|updated|real|actual|hidden|secret|important|special|following|urgent)\s+(?:system\s+)?(?:instructions?|prompt|directive|orders?)\b\W{0,3}(?:for|to|:|-|is|are|from|follow)",
-            r"system\s+(?:prompt|message|override|instruction|notice|alert|update)s?\b",
-            r"(?:you|the\s+(?:ai|assistant|model|chatbot|bot))\s+(?:must|should|shall|will|have\s+to|need\s+to|are\s+(?:required|instructed|ordered|told|asked)\s+to|ought\s+to)\s+"
-            r"(?:now\s+|only\s+|always\s+|not\s+|never\s+|simply\s+|instead\s+|therefore\s+)*(?:answer|say|reply|respond|output|write|print|state|claim|repeat|tell|ignore|disregard|forget|refuse|mention|use|reveal|pretend|act|conclude)\b",
-            r"you\s+are\s+(?:now|no\s+longer)\b",
-            r"(?:answer|reply|respond)\s+(?:\w+\s+){0,4}?(?:only|with|by\s+saying|exactly|that|as\s+follows|to\s+(?:every|all|any|this|the)\s+(?:question|query|user))\b(?=[^.]{0,80}[\"'“‘:]|\s+(?:the\s+)?(?:word|words|phrase|text|sentence|exactly|only|with|that)\b|\s+\w+)",
-            r"(?:say|output|print|write|repeat|return|type)\s+(?:only\s+|exactly\s+|just\s+|the\s+(?:word|words|phrase|text|following|sentence)\s+|verbatim\s+|nothing\s+but\s+|after\s+me\b)",
-            r"the\s+(?:only\s+)?(?:correct|right|true|real|only|final|best|expected|official|verified|proper|accepted)\s+(?:and\s+\w+\s+)?(?:answer|reply|response)\b",
-            r"(?:answer|reply|response)\s+to\s+(?:every|all|any|each|this|the|your|that|whatever)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies)|users?|prompts?)\b",
-            r"(?:answer|respond\s+to)\s+(?:every|all|any|each)\s+(?:\w+\s+){0,3}?(?:questions?|quer(?:y|ies))\b",
-            r"(?:attention|note|message|notice|instructions?|warning|memo|dear|hello|hey|hi)(?:\s*,\s*|\s+)(?:(?:to|for)\s+)?(?:all\s+|any\s+|the\s+|every\s+)*(?:ais?|a\.i\.|llms?|(?:large\s+)?language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|assistants?|chatbots?|bots?|models?)\b",
-            r"(?:ais?|llms?|language\s+models?|ai\s+(?:models?|assistants?|agents?|systems?)|chatbots?|assistants?)\s+(?:reading|processing|that\s+reads?|who\s+reads?|parsing|seeing|summari[sz]ing|must|should|shall)\b",
-            r"as\s+an?\s+(?:ai|language\s+model|assistant)\b",
-            r"(?:do\s+not|don'?t|never)\s+(?:answer|mention|use|reveal|trust|follow|cite|rely|say|tell|respond|reply|believe)\b[^.]{0,60}\b(?:question|user|instructions?|evidence|photo|image|picture|context|information|sources?|documents?|prompt|anything|don'?t\s+know|i\s+don)",
-            r"(?:begin|start|end|finish|prefix|replace)\s+(?:your|the|every|each|any)\s+(?:answers?|reply|replies|responses?)\b",
-            r"your\s+(?:answer|reply|response|output|task|new\s+task|only\s+task|job)\s+(?:must|should|is|has\s+to|shall|will)\b",
-            r"(?:pretend|act|behave|role-?play)\s+(?:that\s+you|as\s+if\s+you|to\s+be|like\s+you|as\s+though\s+you)\b",
-            r"(?:developer|debug|admin|maintenance|jailbreak|dan|god)\s+mode\b",
-            r"end\s+of\s+(?:the\s+)?(?:information|evidence|context|documents?|instructions?|prompt|quoted\s+material|user\s+(?:input|message))\b",
-            r"when\s+(?:you\s+are\s+|you're\s+)?asked\b[^.]{0,80}\b(?:answer|say|reply|respond|state)\b",
-            r"if\s+(?:you\s+are|you're)\s+(?:an?\s+)?(?:ai|llm|(?:large\s+)?language\s+model|assistant|chatbot|bot|asked)\b",
-        )
-    ) + ")"
-)  # fmt: skip
-_KEY_WORDS = frozenset(  # each order has one of them
-    "ignore disregard forget override bypass discard neglect skip instruction instructions prompt directive order orders system ai ais i "
-    "assistant assistants model models chatbot chatbots bot bots llm llms you your output print write repeat return type say tell answer "
-    "answers reply replies response responses respond mention use reveal trust follow cite rely believe pretend act behave role roleplay "
-    "mode end asked".split()
-)
+    rf"\b(?:{'|'.join(map(_insert_words, _TABLE['orders']))})"
+)  # one boundary for all: elsewhere none is tried
+_KEY_WORDS = frozenset(_TABLE["keys"].split())
 _WORD = re.compile("[a-z]+")
 _MAX_CHARACTERS = 200_000
 
@@ -98,7 +69,7 @@ def gives_orders(sentence: str) -> bool:
 
     Compatibility forms of letters (full-width, bold) count as letters.
     """
-    return _orders_in(_fold(sentence))
+    return _orders_in(_one_line(_fold(sentence)))
 
 
 def neutral(text: str, *, citations: bool = True) -> str:

@@ -12,14 +12,27 @@ _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "''''
 _MARKS = re.compile(r"[*_\"“”«»]|\[[\d, ]{1,20}\]")
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+")
 _KNOW = re.compile(r"\bi (?:\w+ )?(?:do not|don ?t) (?:\w+ )?know\b")
-_BARE = re.compile(  # with nothing else, each is a refusal
-    r"(?:it is |that is |the answer is )?(?:unknown|unsure|uncertain|unclear|unidentified|unanswerable|n ?/ ?a|none|null|no answer"
-    r"|not (?:sure|certain|known|given|available|specified|stated|provided|mentioned|visible|clear|found|answerable)"
-    r"|insufficient information|information insufficient)\W*"
+_TOLD_WORDS = (
+    "provided specified mentioned stated given shown visible included indicated clear listed named found".split()
 )
+_BARE = frozenset(  # with nothing else, each is a refusal
+    (
+        *"unknown unsure uncertain unclear unidentified unanswerable n/a na none null".split(),
+        *("n / a", "no answer", "insufficient information", "information insufficient"),
+        *(f"not {word}" for word in (*_TOLD_WORDS, "sure", "certain", "known", "available", "answerable")),
+    )
+)
+_TOLD = f"(?:{'|'.join(_TOLD_WORDS)})"
+_BE = "(?:is|are|was|were)"
+_SURE = "(?:sure|certain)"
+_UNSURE = "(?:unsure|uncertain)"
+_BY = "(?:based on|from|given|according to|with|without|in|by|using|on|within)"
+_CAN_NOT = "(?:can ?not|could not|not able to|unable to|impossible to)"
+_DO_NOT = "do(?:es)? not"
+_FOUND_OUT = "(?:determined|identified|answered|known|verified|confirmed|established)"
 _OPENING = re.compile(  # what may stand before a refusal: "Based on the image, I cannot ...", "Sorry, but ..."
     r"(?:\W*(?:(?:i am |so )?sorry(?:,? but)?|unfortunately|well|however|as an? (?:ai|language model|assistant)[^,.]{0,40}"
-    r"|(?:based on|from|given|according to|with|without|in|by) [^,.]{0,60})(?:[,.:;!]\s+|\s+(?=i\b)))?\W*"
+    rf"|{_BY} [^,.]{{0,60}})(?:[,.:;!]\s+|\s+(?=i\b)))?\W*"
 )
 _ABLE = (
     r"(?:know|determine|identify|tell|say|answer|provide|see|find|recogni[sz]e|confirm|verify|help|assist|read|access|locate|give"
@@ -30,12 +43,11 @@ _PICTURE = r"(?:image|photo(?:graph)?|picture)"
 _SOURCE = rf"(?:{_WRITTEN}|{_PICTURE})"
 _GIVEN = r"(?:(?:the|this|that|provided|available|given|your) )*"
 _FACTS = r"(?:information|details?|evidence|indication|mention|context|data)"
-_NOT_TOLD = r"not (?:\w+ )?(?:provided|specified|mentioned|stated|given|shown|visible|included|indicated|clear|listed|named|found)"
 _REFUSES = re.compile(
     # I cannot determine this. I'm not able to tell. Unable to identify the car. Cannot be determined.
-    rf"(?:i(?: am| was)? )?(?:can ?not|could not|not able to|unable to|impossible to) (?:\w+ )??{_ABLE}\b"
+    rf"(?:i(?: am| was)? )?{_CAN_NOT} (?:\w+ )??{_ABLE}\b"
     # I am not entirely sure.
-    r"|(?:i am )?(?:not (?:\w+ )?(?:sure|certain)|unsure|uncertain)\b"
+    rf"|(?:i am )?(?:not (?:\w+ )?{_SURE}|{_UNSURE})\b"
     # I do not have enough information. I do not recognise this. I would need more context.
     rf"|i (?:do not (?:have|see|find)|would need|have (?:no|not enough)|lack) (?:\w+ )?(?:{_FACTS}|access|idea|way)\b"
     r"|i do not recogni[sz]e\b"
@@ -43,17 +55,16 @@ _REFUSES = re.compile(
     r"|it is (?:not possible|impossible|difficult|hard) to (?:determine|identify|tell|say|know)\b"
     r"|it is (?:unclear|not clear|unknown|uncertain),? (?:from|what|which|who|where|when|how|whether|if)\b(?! .*\bscien)"
     # The provided evidence does not say. The image does not show enough details.
-    rf"|{_GIVEN}{_WRITTEN} (?:provided )?(?:do(?:es)? not|(?:is|are) (?:not |in)sufficient)\b"
-    rf"|{_GIVEN}{_PICTURE} do(?:es)? not (?:\w+ )?(?:provide|specify|state|indicate|mention|tell|say|(?:show|contain) (?:\w+ )?{_FACTS})\b"
+    rf"|{_GIVEN}{_WRITTEN} (?:provided )?(?:{_DO_NOT}|{_BE} (?:not |in)sufficient)\b"
+    rf"|{_GIVEN}{_PICTURE} {_DO_NOT} (?:\w+ )?(?:provide|specify|state|indicate|mention|tell|say|(?:show|contain) (?:\w+ )?{_FACTS})\b"
     # There is no mention of it. Not enough information is available.
     rf"|(?:there is )?(?:no|not enough|not any|insufficient) (?:\w+ )?{_FACTS} (?:about|for|on|in|to|is|available|provided|given)\b"
     # The answer is not stated in the evidence. That information is not available.
-    rf"|{_GIVEN}(?:information|answer|details?) (?:is|are|was) not (?:(?:available|provided|given|stated|found)(?=$|[.,;!])"
+    rf"|{_GIVEN}(?:information|answer|details?) {_BE} not (?:(?:available|{_TOLD})(?=$|[.,;!])"
     rf"|in {_GIVEN}{_SOURCE}\b)"
     # The age of the bridge cannot be determined from the image. The price is not shown in the photo.
-    r"|[^.,;]{1,80} (?:can ?not|could not) be (?:\w+ )?(?:determined|identified|answered|known|verified|confirmed|established)"
-    r"(?:$|[.,;!]| (?:from|based on|with|using|in|by|without)\b)"
-    rf"|[^.,;]{{1,80}} (?:is|are|was|were) (?:{_NOT_TOLD}|unknown|unclear) (?:in|from|by|on|within) {_GIVEN}{_SOURCE}\b"
+    rf"|[^.,;]{{1,80}} {_CAN_NOT} be (?:\w+ )?{_FOUND_OUT}(?:$|[.,;!]| {_BY}\b)"
+    rf"|[^.,;]{{1,80}} {_BE} (?:not (?:\w+ )?{_TOLD}|unknown|unclear) {_BY} {_GIVEN}{_SOURCE}\b"
     r"|please provide\b"
 )
 _TURNS = re.compile(
@@ -72,11 +83,18 @@ def refuses(answer: str) -> bool:
         .split()
     )
     text = text.replace("can't", "cannot").replace("n't", " not").replace("'m ", " am ").replace("it's ", "it is ")
-    if not any(ch.isalnum() for ch in text) or _KNOW.search(text) or _BARE.fullmatch(text):
+    if not any(ch.isalnum() for ch in text) or _KNOW.search(text) or _is_bare(text):
         return True
     opening = _OPENING.match(text)
     refusals = (_REFUSES.match(text, start) for start in {0, opening.end() if opening else 0})
     return any(refusal and not _TURNS.search(text, refusal.start()) for refusal in refusals)
+
+
+def _is_bare(text: str) -> bool:
+    rest = text.rstrip(" .,;:!?…-)'")
+    for opening in ("it is ", "that is ", "the answer is "):
+        rest = rest.removeprefix(opening)
+    return rest in _BARE
 
 
 def admits_ignorance(text: str) -> bool:

@@ -3,7 +3,7 @@
 import html
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import ceil
 
 from lxml import etree
@@ -19,14 +19,12 @@ _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span stro
 _CELLS = frozenset(("td", "th"))
 _BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
 _UNSEEN = frozenset("head script style template noscript noembed noframes object iframe".split())
-_HIDDEN_STYLE = re.compile(  # whole names of properties: min-width, margin-left and backface-visibility hide nothing
-    r"(?<![\w-])(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0(?![.\d]*[1-9])|opacity\s*:\s*0(?![.\d]*[1-9])|"
-    r"text-indent\s*:\s*-\d{3,}|(?:left|top)\s*:\s*-\d{3,}|(?:max-)?(?:height|width)\s*:\s*0(?:px)?\s*(?:;|$))",
-    re.IGNORECASE,
-)
+_HIDING = {"display": "none", "visibility": "hidden"}
+_OUTSIDE = -100  # pixels
 _WHOLE = frozenset(("html", "body"))  # hidden until a script has run
 _MAY_HIDE = re.compile(r"<template\b|[\s\"'/](?:hidden|aria-hidden|style)(?:[\s=/>]|$)", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+_WORD = re.compile(r"\w+")
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")  # a number in digits: "1,200.5"
 _BLANKS = re.compile(r"[ \t\u00a0]+")
 CHARACTERS_A_TOKEN = 3
@@ -162,8 +160,24 @@ def _is_hidden_by_attributes(element: etree._Element) -> bool:
     return (
         "hidden" in element.attrib
         or element.get("aria-hidden", "").lower() == "true"
-        or _HIDDEN_STYLE.search(element.get("style", "")[:500]) is not None
+        or any(map(_hides, element.get("style", "")[:500].lower().split(";")))
     )
+
+
+def _hides(declaration: str) -> bool:
+    """Return whether a declaration of a style hides its element."""
+    name, _, value = (part.strip() for part in declaration.partition(":"))
+    if name in _HIDING:
+        return value.startswith(_HIDING[name])
+    length = value.partition(" ")[0].partition("!")[0]
+    try:
+        number = float(length.rstrip("abcdefghijklmnopqrstuvwxyz%"))
+    except ValueError:
+        return False
+    if name in ("text-indent", "left", "top"):
+        return number <= _OUTSIDE
+    is_size = name.removeprefix("max-") in ("height", "width") and length in ("0", "0px")
+    return number == 0 and (is_size or name in ("font-size", "opacity"))
 
 
 def one_line(text: str) -> str:
@@ -200,6 +214,12 @@ def _estimate_tokens(piece: str) -> int:
     if piece.isalpha():
         return ceil(len(piece) / (_LETTERS_A_TOKEN if piece.islower() else _LETTERS_OF_NAMES_A_TOKEN))
     return ceil(len(piece) / _DIGITS_A_TOKEN)
+
+
+def count_phrases(text: str, phrases: Iterable[str]) -> int:
+    """Count how often a text has one of some phrases as whole words, in any case. Phrases are in lower case."""
+    words = f" {'  '.join(_WORD.findall(text.lower()))} "
+    return sum(words.count(f" {phrase.replace(' ', '  ')} ") for phrase in phrases)
 
 
 def has_words(text: str, words: str) -> bool:

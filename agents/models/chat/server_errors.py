@@ -36,19 +36,19 @@ _ROLES = re.compile(
     re.IGNORECASE,
 )
 """Complaints of a chat template or a server that takes no system message."""
-_OUT_OF_TOKENS = re.compile(r"could not finish the message because max_tokens|output limit was reached", re.IGNORECASE)
+_OUT_OF_TOKENS = ("could not finish the message because max_tokens", "output limit was reached")
 """How OpenAI's server says, with 400, that a model that reasons has no token left for its reply."""
 _FILTERED = re.compile(
     r"content_filter\b|content_policy_violation|ResponsibleAIPolicyViolation|data_?inspection_?failed|input was flagged",
     re.IGNORECASE,
 )
 """Names of a prompt or a reply that a server's content filter withholds, such as Azure's."""
-_BAD_KEY = re.compile(r"invalid_api_key|API_KEY_INVALID|\bauthentication_error|api key not valid", re.IGNORECASE)
-_NO_CREDIT = re.compile(
-    r"insufficient_quota|insufficient (?:credits?|balance)|credit balance is too low|credit_limit|budget_exceeded",
-    re.IGNORECASE,
+_BAD_KEY = ("invalid_api_key", "api_key_invalid", "authentication_error", "api key not valid")
+_NO_CREDIT = (
+    *("insufficient_quota", "insufficient credit", "insufficient balance", "credit balance is too low"),
+    *("credit_limit", "budget_exceeded"),
 )
-_NO_MODEL = re.compile(r"model_not_found|unexpected endpoint", re.IGNORECASE)
+_NO_MODEL = ("model_not_found", "unexpected endpoint")
 _REFUSALS = (_FILTERED, _TAKES_NONE, _ROLES, _MINUTE_TOO_SMALL)
 """Complaints of a request, whatever the status that they come with."""
 _BUSY = (408, 409, 429)
@@ -84,8 +84,8 @@ class RefusedError(Exception):
     @property
     def is_of_content(self) -> bool:
         """True if the server complains of the messages, so that no other parameter would help."""
-        patterns = (_PICTURES, _TOO_LARGE, _TOO_MANY_TOKENS, _OUT_OF_TOKENS, _FILTERED)
-        return any(pattern.search(self.body.words) for pattern in patterns)
+        patterns = (_PICTURES, _TOO_LARGE, _TOO_MANY_TOKENS, _FILTERED)
+        return self.is_of_tokens or any(pattern.search(self.body.words) for pattern in patterns)
 
     @property
     def is_filtered(self) -> bool:
@@ -105,7 +105,13 @@ class RefusedError(Exception):
     @property
     def is_of_tokens(self) -> bool:
         """True if the model ended in its thoughts, before the first word of a reply."""
-        return _OUT_OF_TOKENS.search(self.body.words) is not None
+        return _says(self.body, _OUT_OF_TOKENS)
+
+
+def _says(body: ErrorBody, phrases: Collection[str]) -> bool:
+    """Return whether a server says one of some phrases, in any case."""
+    words = body.words.lower()
+    return any(phrase in words for phrase in phrases)
 
 
 def names_parameter(complaint: str, name: str) -> bool:
@@ -137,19 +143,19 @@ def translate_error(
         return TransientError(explain_connection(error, address))
     body, status = _parse(error)
     says = f"It says: {clean_message(body.message)}"
-    if status == 402 or _NO_CREDIT.search(body.words):
+    if status == 402 or _says(body, _NO_CREDIT):
         return ModelError(
             f"The account at {address} has no credit left: add some, or set {key_variable} to another key. {says}"
         )
     named = any(names_parameter(body.words, name) for name in parameters)
     is_forbidden = status == 403 and not named and not _FILTERED.search(body.words)
-    if status == 401 or is_forbidden or _BAD_KEY.search(body.words):  # some refuse a parameter with 403
+    if status == 401 or is_forbidden or _says(body, _BAD_KEY):  # some refuse a parameter with 403
         return ModelError(
             f"The server at {address} refuses the key: set the environment variable {key_variable} to a valid one. {says}"
         )
     if any(pattern.search(body.words) for pattern in _REFUSALS):
         return RefusedError(body)
-    if status == 404 or _NO_MODEL.search(body.words):
+    if status == 404 or _says(body, _NO_MODEL):
         return UnknownModelError(
             f"The server does not know model {model!r}, or {address} is not the root of its API (it usually ends in /v1). {says}"
         )
