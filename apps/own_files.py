@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import quote
 
 from fastapi import FastAPI
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
+from agents.base.files import quote_path
 from agents.search.collection import Collection
 
 _ROUTE = "/own/"
@@ -51,8 +51,7 @@ def link_files(app: FastAPI, folder: Path | None) -> Callable[[str], str | None]
         found = collection.find_source(name)
         if found is None or not _is_served(found[0]):
             return None
-        path = found[0].relative_to(folder).as_posix()
-        return f"{_ROUTE}{quote(path, errors='surrogateescape')}{quote(found[1], safe='#=')}"
+        return _ROUTE + quote_path(found[0].relative_to(folder).as_posix(), found[1])
 
     @app.get(_ROUTE + "{path:path}")
     def serve(path: str) -> Response:

@@ -21,7 +21,6 @@ from evaluation.files.responses import rewrite
 TRAIN = "train.jsonl"
 HELD_OUT = "held_out.jsonl"
 IMAGES = "images"
-PARAPHRASE = "paraphrase"
 Verdict = Literal["correct", "miss", "hallucination"]
 Row = TypeVar("Row")
 
@@ -44,8 +43,7 @@ class Example:
     """A request to a language model, its reply, and how its turn ended.
 
     Attributes:
-        prompt: Name of its template; ``relevance`` for a question made of a chunk of evidence; ``paraphrase`` if the reply is a paraphrase
-            of the ground truth (``training.paraphrases``).
+        prompt: Name of its template; ``relevance`` for a question made of a chunk of evidence.
         form: Form of the reply that it asks for (``agents/asking/readers``).
         reply: The model's reply; for ``relevance`` the right reply.
         verdict: Verdict of the turn's answer.

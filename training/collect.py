@@ -43,7 +43,6 @@ from evaluation.scores.scoring import is_miss
 from training.chat_examples import (
     HELD_OUT,
     IMAGES,
-    PARAPHRASE,
     TRAIN,
     Example,
     Message,
@@ -214,8 +213,8 @@ def _describe_step(stage: StageRecord, exchange: Exchange, right: bool) -> dict[
 
 
 def select_questions(examples: Iterable[Example]) -> list[Example]:
-    """Select the examples whose reply is the model's answer to a question, without paraphrases."""
-    return [example for example in examples if example.form in ANSWERS and example.prompt != PARAPHRASE]
+    """Select the examples whose reply is the model's answer to a question."""
+    return [example for example in examples if example.form in ANSWERS]
 
 
 def read_answer(reply: ChatReply, form: str = ANSWER.name) -> str:

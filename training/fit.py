@@ -264,8 +264,8 @@ def run_trainer(
                 trainer.evaluate()
     except torch.OutOfMemoryError as error:
         raise TrainingDataError(
-            f"{title} does not fit the device ({error}); see python -m training.plan, and make training.batch (--batch) or "
-            "training.max_tokens smaller, or turn training.checkpointing on"
+            f"{title} does not fit the device ({error}); make training.batch (--batch) or training.max_tokens smaller, or turn "
+            "training.checkpointing on (docs/training.md has the memory of each recipe)"
         ) from error
     log: list[dict[str, Any]] = trainer.state.log_history
     if any(not math.isfinite(row["loss"]) for row in log if "loss" in row):

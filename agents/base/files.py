@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
+from urllib.parse import quote
 
 from pydantic import ValidationError
 
@@ -240,6 +241,11 @@ def shorten_name(name: object) -> str:
     """Shorten a name or path for a message: a very long one loses its middle."""
     text = one_line(name)
     return text if len(text) <= _MAX_NAME else f"{text[: _MAX_NAME // 2]}…{text[-_MAX_NAME // 4 :]}"
+
+
+def quote_path(path: str, place: str = "") -> str:
+    """Quote a path for a URL, with the place in the file, such as ``#page=3``."""
+    return f"{quote(path, errors='surrogateescape')}{quote(place, safe='#=')}"
 
 
 def spell_as_file(folder: Path, name: str) -> str:

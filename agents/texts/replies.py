@@ -140,8 +140,8 @@ def read_label(reply: str, label: str) -> str | None:
     return value or None
 
 
-def parse_list(reply: str, limit: int, *, cut: bool = False, max_words: int = _MAX_ITEM_WORDS) -> list[str]:
-    """Parse a list that a model wrote into distinct items of at most ``max_words``, at most ``limit``.
+def parse_list(reply: str, limit: int, *, cut: bool = False) -> list[str]:
+    """Parse a list that a model wrote into distinct items of at most ``_MAX_ITEM_WORDS``, at most ``limit``.
 
     The list is in JSON; or it has one item a line with whatever stands before it (numbers, dashes, "Query 2:", quotation
     marks); or several items a line, numbered, in quotation marks or separated by semicolons. Announcements and longer
@@ -151,7 +151,9 @@ def parse_list(reply: str, limit: int, *, cut: bool = False, max_words: int = _M
     items = _in_json(text) or [item for line in text.splitlines() for item in _items(line)]
     if cut and len(items) > 1:
         items = items[:-1]
-    by_words = {" ".join(item.lower().split()): item for item in reversed(items) if len(item.split()) <= max_words}
+    by_words = {
+        " ".join(item.lower().split()): item for item in reversed(items) if len(item.split()) <= _MAX_ITEM_WORDS
+    }
     return list(reversed(by_words.values()))[:limit]
 
 

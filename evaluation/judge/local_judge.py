@@ -1,6 +1,6 @@
-"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right, with a cut fitted on labels by hand.
+"""The judge that needs no server: P(yes) of a profile's own chat model that an answer is right.
 
-The rule decides where it is sure (``rule_judge.SURE``) and on whatever has accept forms. The model is asked about the rest.
+The rule decides if it is sure (``rule_judge.SURE``), or if there are accept forms. The model is asked about the other answers.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
 CUTS = Path(__file__).with_name("cuts")
-"""Folder of the fitted cuts, one file a profile: probabilities of different models, and of different prompts, are not on one scale."""
+"""Folder of the cuts that were fitted on labels by hand, one file a profile. Probabilities of different models, and of different prompts,
+are not on one scale."""
 
+UNFITTED = 0.5
+"""Cut of a model without a fitted one."""
 
 ASK = Ask("judge/yes_or_no", P_YES)
 
@@ -93,7 +96,7 @@ class Tally(BaseModel):
 
 
 class FittedCut(BaseModel):
-    """Result of ``evaluation.studies.judge_fit``.
+    """Cut of a model and a prompt that was fitted on labels by hand.
 
     Attributes:
         prompt: Digest of the prompt.
@@ -116,42 +119,40 @@ class FittedCut(BaseModel):
     held_out: Tally
 
 
-def load_cut(profile: str, folder: Path = CUTS) -> FittedCut:
-    """Load the cut of a profile.
+def load_cut(profile: str, folder: Path = CUTS) -> FittedCut | None:
+    """Load the cut of a profile; None if it has none.
 
     Raises:
-        JudgeError: No cut was fitted, or its file is malformed.
+        JudgeError: Its file is malformed.
     """
     path = folder / f"{profile}.json"
     try:
         return FittedCut.model_validate_json(path.read_bytes())
-    except FileNotFoundError as error:
-        raise JudgeError(
-            f"no cut is fitted for the chat model of profile {profile!r}: run python -m evaluation.studies.judge_fit --profile {profile}"
-        ) from error
+    except FileNotFoundError:
+        return None
     except ValidationError as error:
         raise JudgeError(f"{path} is no fitted cut: {first_fault(error)}") from error
 
 
 class LocalJudge:
-    """Judge by a profile's chat model and its fitted cut.
+    """Judge by a profile's chat model and its fitted cut, or ``UNFITTED``.
 
     Its name states the agreement with the labels, so that every table of its verdicts does.
-
-    Raises:
-        JudgeError: The cut was fitted with another prompt.
     """
 
     parallel = False
 
-    def __init__(self, model: YesOrNo, fitted: FittedCut) -> None:
-        if model.prompt != fitted.prompt:
-            raise JudgeError(f"the cut of {fitted.profile} was fitted with another prompt: {_advise_refit(fitted)}")
+    def __init__(self, model: YesOrNo, fitted: FittedCut | None) -> None:
         self._model = model
-        self._fitted = fitted
+        self._fitted = fitted if fitted is not None and fitted.prompt == model.prompt else None
+        self._cut = UNFITTED if self._fitted is None else self._fitted.cut
         self._rule = RuleJudge()
         self.batch = model.batch
-        self.name = f"local:{fitted.profile} ({fitted.model}, the rule first; right from P(yes) {fitted.cut:.2f} on; {fitted.held_out})"
+        about = "its chat model" if self._fitted is None else self._fitted.model
+        agreement = "never compared with labels" if self._fitted is None else str(self._fitted.held_out)
+        self.name = (
+            f"local:{model.profile} ({about}, the rule first; right from P(yes) {self._cut:.2f} on; {agreement})"
+        )
 
     def judge(self, item: JudgeItem) -> Verdict:
         """See ``judge_batch``."""
@@ -165,9 +166,10 @@ class LocalJudge:
         """
         verdicts = [judge_if_sure(self._rule, item) for item in items]
         unsure = [item for item, verdict in zip(items, verdicts, strict=True) if verdict is None]
-        if unsure and self._model.name != self._fitted.model:
+        if unsure and self._fitted is not None and self._model.name != self._fitted.model:
             raise JudgeError(
-                f"the cut was fitted for {self._fitted.model}, and the chat model is {self._model.name}: {_advise_refit(self._fitted)}"
+                f"the cut of profile {self._model.profile} was fitted for {self._fitted.model}, and the chat model is {self._model.name}: "
+                "name a profile of your own, which has no cut (--eval-model local:FILE.toml)"
             )
         probabilities = iter(self._model.probabilities(unsure) if unsure else ())
         return [verdict or self._verdict(next(probabilities)) for verdict in verdicts]
@@ -175,14 +177,10 @@ class LocalJudge:
     def _verdict(self, probability: float | None) -> Verdict:
         if probability is None:
             return Verdict(False, "the model said neither yes nor no", failed=True)
-        return Verdict(probability >= self._fitted.cut, f"P(yes) {probability:.3f}")
+        return Verdict(probability >= self._cut, f"P(yes) {probability:.3f}")
 
 
 def judge_if_sure(rule: RuleJudge, item: JudgeItem) -> Verdict | None:
     """Return the rule's verdict if there are accept forms or the rule is sure, else None."""
     verdict = rule.judge(item)
     return verdict if any(form.strip() for form in item.accept) or verdict.reason in SURE else None
-
-
-def _advise_refit(fitted: FittedCut) -> str:
-    return f"run python -m evaluation.studies.judge_fit --profile {fitted.profile} again"

@@ -9,12 +9,11 @@ from functools import cache, cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from PIL import Image
 
-from agents.base.files import write_whole
+from agents.base.files import quote_path, write_whole
 from agents.record import StageRecord, TurnRecord
 from agents.texts.text import describe_attribute
 from agents.unanswered import explain_error, name_cause
@@ -338,7 +337,7 @@ def _link_files(beside: Path, find_source: FindSource | None) -> Callable[[str],
         if (found := find_source(url)) is None:
             return _link_web(url)
         path = Path(os.path.relpath(found[0].resolve(), beside.resolve())).as_posix()
-        return f"{quote(path, errors='surrogateescape')}{quote(found[1], safe='#=')}"
+        return quote_path(path, found[1])
 
     return link
 

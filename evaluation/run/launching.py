@@ -413,7 +413,7 @@ def make_local_judge(profile: str, cache: Path) -> LocalJudge:
     """Return the judge called ``local:PROFILE``.
 
     Raises:
-        EvaluationError: There is no such profile, or no cut was fitted for its chat model and this prompt.
+        EvaluationError: There is no such profile.
     """
     model = make_yes_or_no(profile, cache)
     return LocalJudge(model, load_cut(model.profile))

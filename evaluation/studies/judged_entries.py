@@ -17,7 +17,7 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import JsonOptions
 from evaluation.files.manifest import read_manifest
-from evaluation.files.outputs import ACCEPTED, is_table_of, read_about, read_turn_table
+from evaluation.files.outputs import ACCEPTED, ALL_TURNS, is_table_of, read_about, read_turn_table
 from evaluation.files.responses import RESPONSES, find_records, find_run_files, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import (
@@ -144,16 +144,6 @@ class Entries:
         }
 
 
-class EntryOptions(JudgeOptions):
-    """How saved answers are judged, as in local_evaluation.py."""
-
-    group = "who judges"
-
-    num_workers: Annotated[int, Flag(metavar="N")] = Field(8, ge=1, description="judgements asked for at the same time")
-    cache: CacheOption = Field(DEFAULT_CACHE, description="folder for judgements and data sets")
-    no_progress: bool = Field(False, description="no progress bars")
-
-
 class LabelOptions(Options):
     """Source of the questions' labels."""
 
@@ -168,19 +158,17 @@ class LabelOptions(Options):
     revision: str = Field(DEFAULT_REVISION, description="revision of the data sets")
 
 
-class SavedOptions(EntryOptions, LabelOptions):
-    """Options of every command that judges saved answers."""
+class OneJudgeOptions(JudgeOptions, LabelOptions, JsonOptions):
+    """Options of the commands that let one judge judge saved answers."""
 
+    group = "judge"
+
+    num_workers: Annotated[int, Flag(metavar="N")] = Field(8, ge=1, description="judgements asked for at the same time")
+    cache: CacheOption = Field(DEFAULT_CACHE, description="folder for judgements and data sets")
+    no_progress: bool = Field(False, description="no progress bars")
     out: Annotated[Path | None, Flag(metavar="DIR")] = Field(
         None, description="folder for the report and its figures in JSON"
     )
-
-
-class OneJudgeOptions(SavedOptions, JsonOptions):
-    """Options of the commands whose answers are all judged by one judge."""
-
-    group = "who judges"
-
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None,
         description="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own "
@@ -236,30 +224,35 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
 def find_saved(spec: str) -> Saved:
     """Read the answers of ``PATH`` or ``LABEL=PATH``.
 
-    The path is a JSON-lines file, a run's folder, or one with a folder for each data set.
+    The path is a JSON-lines file, a run's folder, or one with a folder for each data set. A folder without answers of its own, as of a
+    replay, gives those of its table.
 
     Raises:
-        EvaluationError: There are no answers, they are malformed, a turn stands in two folders, or the folder holds two runs.
+        EvaluationError: There are no answers, they are malformed, a turn is in two folders, or the folder has two runs.
     """
     label, equals, rest = spec.partition("=")
     named = bool(equals) and not Path(spec).exists()
     path = Path(rest if named else spec)
-    files = find_run_files(path, RESPONSES) if path.is_dir() else [path]
+    files = (find_run_files(path, RESPONSES) or find_run_files(path, ALL_TURNS)) if path.is_dir() else [path]
     if not files:
-        raise EvaluationError(f"{path} contains no answers ({RESPONSES}); name the folder of a run")
+        raise EvaluationError(f"{path} contains no answers ({RESPONSES} or {ALL_TURNS}); name the folder of a run")
     place = None
     if not named:
         folder = path if path.is_dir() else path.parent if path.name == RESPONSES else None
         place = None if folder is None else folder.resolve()
         label = path.stem if place is None else place.name
-    turns = {file: read_responses(file) for file in files}
+    turns = {file: _read_answers(file) for file in files}
     refuse_repeated(turns)
     runs = tuple(
-        SavedRun(folder, read_manifest(folder), frozenset(turn.key for turn in some))
+        SavedRun(folder, read_manifest(folder) or read_about(folder), frozenset(turn.key for turn in some))
         for file, some in turns.items()
-        if (folder := find_records(file)) is not None
+        if (folder := file.parent if file.name == ALL_TURNS else find_records(file)) is not None
     )
     return Saved(label or str(path), tuple(files), tuple(chain.from_iterable(turns.values())), place, runs)
+
+
+def _read_answers(file: Path) -> list[AnsweredTurn]:
+    return [judged.turn for judged in read_turn_table(file.parent)] if file.name == ALL_TURNS else read_responses(file)
 
 
 def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
@@ -277,7 +270,7 @@ def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
     return [*saved]
 
 
-def load_labels(options: SavedOptions) -> list[CragDataset]:
+def load_labels(options: OneJudgeOptions) -> list[CragDataset]:
     """Load the data sets of ``--dataset`` that are there, single-turn and multi-turn; none without it.
 
     Raises:
@@ -443,7 +436,7 @@ def _select_facts(sets: Sequence[CragDataset], turns: Sequence[AnsweredTurn]) ->
 
 
 def judge_entry(
-    saved: Saved, judge: Judge, options: EntryOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
+    saved: Saved, judge: Judge, options: OneJudgeOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
 ) -> Entry:
     """Judge the answers of one entry.
 

@@ -71,8 +71,7 @@ def parse_tasks(options: ComparisonOptions) -> list[str]:
     """
     if options.own_questions is not None:
         return ["single-turn"]
-    # "single" and "multi" are what earlier versions took.
-    names = [f"{name.strip().removesuffix('-turn')}-turn" for name in options.tasks.split(",") if name.strip()]
+    names = [name.strip() for name in options.tasks.split(",") if name.strip()]
     if not names or not set(names) <= set(TASKS):
         raise EvaluationError(f"--tasks takes {' and '.join(TASKS)}, not {options.tasks!r}")
     return [task for task in TASKS if task in names]

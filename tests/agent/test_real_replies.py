@@ -25,7 +25,6 @@ CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
 ]
 PICTURE_DESCRIPTION = "image_in_words"  # shown to a model, never replied to
-TRAINING_PROMPT = "paraphrase"  # asked by training.paraphrases
 
 
 def _forms() -> dict[str, ReplyForm[Any]]:
@@ -61,7 +60,6 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
     variants = {library[name].settings.seen for name in FORMS} - {None}  # stand in for others where the model sees
     assert set(FORMS) | variants == {path.stem for path in PROMPTS.glob("*.j2")} - {
         PICTURE_DESCRIPTION,
-        TRAINING_PROMPT,
     }
 
 

@@ -21,7 +21,7 @@ import pytest
 from evaluation.files.folder_lock import LOCK, WRITER, lock_folders
 from evaluation.files.responses import RESPONSES
 from evaluation.records import EvaluationError
-from evaluation.studies import ablate, agreement, calibrate, compare, flips, leaderboard
+from evaluation.studies import ablate, calibrate, compare, flips, leaderboard
 from tests.evaluation.runs_of_scripts import run_it, scripted_world
 
 HOLDER = """
@@ -77,7 +77,6 @@ def _commands(world: Path, out: Path) -> dict[str, Callable[[], int]]:
         "ablate": lambda: ablate.main(["--preset", "best", "--without", "rerank", *several]),
         "leaderboard": lambda: leaderboard.main([saved, *to]),
         "flips": lambda: flips.main([f"a={saved}", f"b={saved}", *to]),
-        "agreement": lambda: agreement.main([saved, "--judges", "rule,own", *to]),
         "calibrate": lambda: calibrate.main(["--runs", str(out), "--preset", "best"]),
     }
 

@@ -90,6 +90,19 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     assert "truthfulness (%) by turn number" in output and "judged now by rule" in output
 
 
+def test_the_folder_of_a_replay_is_ranked_by_its_table(tmp_path: Path, run: Callable[..., tuple[int, str]]) -> None:
+    """Judging saved answers writes tables and scores into a folder without answers of its own."""
+    for name, verdicts in (("mine", "cc"), ("theirs", "ch")):
+        turns = [turn for number, verdict in enumerate(verdicts) for turn in judged(verdict, f"s{number}")]
+        (tmp_path / name).mkdir()
+        write_outputs(tmp_path / name, turns, {"judge": "a judge", "preset": name})
+    status, output = run(tmp_path / "mine", tmp_path / "theirs", "--out", tmp_path / "out")
+    assert status == 0 and "judged by a judge" in output
+    entries = json.loads((tmp_path / "out" / "leaderboard.json").read_text())["tasks"]["single-turn"]["entries"]
+    assert [(each["label"], each["truthfulness"]) for each in entries] == [("mine", 1.0), ("theirs", 0.0)]
+    assert entries[0]["about"]["preset"] == "mine"
+
+
 def test_a_table_of_judged_turns_is_taken_as_it_is_unless_answers_or_judges_differ(
     tmp_path: Path, run: Callable[..., tuple[int, str]]
 ) -> None:

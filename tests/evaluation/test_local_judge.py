@@ -1,16 +1,13 @@
-"""The judge without a server: whom it asks, what it makes of P(yes), how its cut is fitted, and that its tables say how it agrees."""
+"""The judge without a server: whom it asks, what it makes of P(yes), and that its tables say how it agrees."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
-from rich.console import Console
 
 from agents.asking.prompts import PromptLibrary
 from agents.models.base import ChatReply, ChatRequest
@@ -23,10 +20,9 @@ from evaluation.files.responses import read_responses
 from evaluation.judge.judging import Judge, choose_judge, judge_turns
 from evaluation.judge.local_judge import FittedCut, LocalJudge, Tally, YesOrNo, load_cut
 from evaluation.judge.rule_judge import SURE, RuleJudge
-from evaluation.records import EvaluationError, JudgeError, JudgeItem
+from evaluation.records import JudgeError, JudgeItem
 from evaluation.run.launching import make_yes_or_no
-from evaluation.studies import judge_fit, judged_entries, leaderboard
-from evaluation.studies.agreement import read_labels
+from evaluation.studies import judged_entries, leaderboard
 from tests.agent.scripted import ScriptedChat
 from tests.evaluation.test_leaderboard import answers, save
 from tests.evaluation.worlds import run_command
@@ -109,12 +105,17 @@ def test_neither_yes_nor_no_is_a_failed_judgement() -> None:
     assert (verdict.correct, verdict.failed) == (False, True)
 
 
-def test_a_cut_of_another_prompt_or_another_model_is_refused() -> None:
-    with pytest.raises(JudgeError, match="another prompt"):
-        LocalJudge(ScriptedYes(prompt="p2"), make_cut())
+def test_without_a_cut_of_its_prompt_a_model_is_right_from_one_half_on() -> None:
+    for fitted in (None, make_cut(0.9, prompt="p2")):
+        judge = LocalJudge(ScriptedYes({"Smith, Ann": 0.5, "Bob": 0.49}), fitted)
+        assert [judge.judge(about(response)).correct for response in ("Smith, Ann", "Bob")] == [True, False]
+        assert "from P(yes) 0.50 on; never compared with labels" in judge.name
+
+
+def test_a_cut_of_another_model_is_refused() -> None:
     judge = LocalJudge(ScriptedYes(name="its successor"), make_cut())
     assert judge.judge(about("it was built by ann smith")).correct  # nothing is loaded for what the rule knows
-    with pytest.raises(JudgeError, match=r"fitted for a model.*judge_fit --profile tiny"):
+    with pytest.raises(JudgeError, match=r"fitted for a model, and the chat model is its successor"):
         judge.judge(about("Bob"))
 
 
@@ -184,76 +185,10 @@ def test_the_judge_is_chosen_by_its_name(tmp_path: Path) -> None:
     assert calls == [("embedded", tmp_path), ("gpu", tmp_path)]
     with pytest.raises(JudgeError, match="judge there"):
         choose_judge("local", cache=tmp_path)
-    with pytest.raises(JudgeError, match="judge_fit --profile gpu"):
-        load_cut("gpu", tmp_path)
+    assert load_cut("gpu", tmp_path) is None
     (tmp_path / "gpu.json").write_text('{"cut": 7}')
     with pytest.raises(JudgeError, match="no fitted cut"):
         load_cut("gpu", tmp_path)
-
-
-def test_the_best_cut_by_hand() -> None:
-    right = np.array([False, False, True, True])
-    assert judge_fit.choose_cut(np.array([0.1, 0.2, 0.6, 0.9]), right) == pytest.approx(0.4)
-    # in order wrong, right, wrong, right: kappa is 0.5 at 0.15 and at 0.8, and the gap from 0.7 to 0.9 is the wider one
-    assert judge_fit.choose_cut(np.array([0.1, 0.7, 0.2, 0.9]), right) == pytest.approx(0.8)
-    with pytest.raises(EvaluationError, match="right and about wrong"):
-        judge_fit.choose_cut(np.array([0.1, 0.2]), np.array([True, True]))
-
-
-def write_labels(path: Path, rows: Sequence[tuple[str, str, str]]) -> Path:
-    """Write rows of split, response and label, each in a session of its own."""
-    lines = [
-        {
-            "split": split, "session_id": f"s{n}", "interaction_id": f"i{n}", "query": "Who built this?",
-            "ground_truth": "It was built by Ann Smith.", "agent_response": response, "label": label,
-        }
-        for n, (split, response, label) in enumerate(rows)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def test_a_cut_is_fitted_on_validation_measured_elsewhere_and_used(tmp_path: Path) -> None:
-    right, wrong = {"alpha": 0.9, "bravo": 0.7}, {"charlie": 0.5, "delta": 0.1}
-    held_right, held_wrong = {"echo": 0.8, "foxtrot": 0.55}, {"golf": 0.65, "hotel": 0.2}
-    rows = [
-        *(("validation", text, "correct") for text in right),
-        *(("validation", text, "wrong") for text in wrong),
-        *(("public_test", text, "correct") for text in (*held_right, "It was built by Ann Smith")),
-        *(("public_test", text, "wrong") for text in held_wrong),
-    ]
-    model = ScriptedYes({**right, **wrong, **held_right, **held_wrong})
-    arguments = ["--profile", "tiny", "--labels", str(write_labels(tmp_path / "l.jsonl", rows)), "--no-progress"]
-    status, text = run_command(partial(judge_fit.main, model=model), *arguments, "--out", tmp_path)
-    assert status == 0, text
-    fitted_cut = load_cut("tiny", tmp_path)
-    assert fitted_cut.cut == pytest.approx(0.6)
-    assert fitted_cut.fitted == Tally(
-        answers=4, kappa=1.0, both_right=2, both_wrong=2, right_by_judge=0, right_by_hand=0
-    )
-    # echo and the sure one right, hotel wrong for both; golf right for the judge alone, foxtrot for the hand alone:
-    # agreement 3/5, by chance 3/5 * 3/5 + 2/5 * 2/5 = 0.52
-    assert fitted_cut.held_out.model_dump() == {
-        "answers": 5, "kappa": pytest.approx((0.6 - 0.52) / 0.48), "both_right": 2, "both_wrong": 1,
-        "right_by_judge": 1, "right_by_hand": 1,
-    }  # fmt: skip
-    assert fitted_cut.auroc == pytest.approx(
-        15 / 16
-    )  # of 16 pairs of a right and a wrong answer foxtrot and golf stand the wrong way
-    assert "on 5 answers labelled by hand kappa 0.17" in text
-    judge = LocalJudge(model, fitted_cut)
-    assert [judge.judge(about(response)).correct for response in ("echo", "foxtrot", "golf", "hotel")] == [
-        True,
-        False,
-        True,
-        False,
-    ]
-
-
-def test_labels_of_one_split_are_not_enough(tmp_path: Path) -> None:
-    path = write_labels(tmp_path / "l.jsonl", [("validation", "alpha", "correct"), ("validation", "charlie", "wrong")])
-    with pytest.raises(EvaluationError, match="another split than validation"):
-        judge_fit.fit(ScriptedYes({"alpha": 1.0}), path, Console(quiet=True))
 
 
 def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
@@ -275,9 +210,8 @@ def test_every_table_of_the_judge_says_how_it_agrees_with_the_hand(
 
 def test_the_labelled_answers_can_be_read_and_no_session_is_of_two_splits() -> None:
     turns = read_responses(LABELS)
-    labels = read_labels(LABELS, turns)
     rows = [json.loads(line) for line in LABELS.read_text(encoding="utf-8").splitlines()]
-    assert len(labels) == len(turns) == len(rows) >= 150
+    assert len(turns) == len(rows) >= 150
     assert {row["label"] for row in rows} == {"correct", "wrong"}
     sessions = {
         split: {row["session_id"] for row in rows if row["split"] == split} for split in ("validation", "public_test")

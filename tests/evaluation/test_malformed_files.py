@@ -29,7 +29,7 @@ from evaluation.judge import asking
 from evaluation.judge.local_judge import load_cut
 from evaluation.judge.organiser_prompt import read_organiser
 from evaluation.records import JudgeError
-from evaluation.studies import agreement, calibrate, compare, flips, gate_study, judge_fit, leaderboard, variant_runs
+from evaluation.studies import calibrate, compare, flips, gate_study, leaderboard, variant_runs
 from tests.evaluation.runs_of_scripts import run_it, scripted_world
 from tests.evaluation.worlds import ScriptedCragAgent
 from tests.property.fuzzing import THOROUGH
@@ -199,33 +199,8 @@ def _flips(world: Path, out: Path) -> int:
     return flips.main([f"a={world / 'damaged'}", f"b={world / 'run'}", "--out", str(out)])
 
 
-def _agreement(world: Path, out: Path) -> int:
-    return agreement.main([str(world / "damaged"), "--judges", "rule,own", "--out", str(out)])
-
-
 def _calibrate(world: Path, out: Path) -> int:
     return calibrate.main(["--runs", str(world / "damaged"), "--preset", "best", "--dry-run", "--eval-model", "rule"])
-
-
-def _labels(name: str) -> Read:
-    return lambda world, _: agreement.main(
-        [str(world / "run"), "--judges", "rule", "--labels", str(world / name), "--no-progress"]
-    )
-
-
-class SayingYes:
-    """Chat model of a judge that is never loaded."""
-
-    profile, name, prompt, batch = "embedded", "yes", "0", 4
-
-    def probabilities(self, items: Any) -> list[float]:
-        return [0.5 for _ in items]
-
-
-def _judge_fit(world: Path, out: Path) -> int:
-    return judge_fit.main(
-        ["--labels", str(world / "labels.jsonl"), "--out", str(out), "--no-progress"], model=SayingYes()
-    )
 
 
 def _measure(world: Path, _: Path) -> int:
@@ -290,7 +265,6 @@ OF_A_RUN: dict[str, tuple[Read, tuple[str, ...]]] = {
     "resume": (_resume, (ANSWERS, MADE_WITH, COSTS, TRACES)),
     "leaderboard": (_board, (ANSWERS, MADE_WITH, COSTS, TRACES, TABLE, SCORES)),
     "flips": (_flips, (ANSWERS, TRACES, TABLE)),
-    "agreement": (_agreement, (ANSWERS, TABLE, SCORES)),
     "calibrate": (_calibrate, (TRACES, TABLE, SCORES, MADE_WITH)),
 }
 READERS: dict[str, tuple[str, Read]] = {
@@ -299,9 +273,6 @@ READERS: dict[str, tuple[str, Read]] = {
     for file in files
 }
 READERS |= {
-    "agreement: labels.csv": ("labels.csv", _labels("labels.csv")),
-    "agreement: labels.jsonl": ("labels.jsonl", _labels("labels.jsonl")),
-    "judge_fit: labels.jsonl": ("labels.jsonl", _judge_fit),
     "calibrate: gate": ("gate.json", _measure),
     "generate: gate": ("gate.json", _gated),
     "both: accept.json": ("accept.json", _data_set),

@@ -31,7 +31,7 @@ from evaluation.records import JudgedTurn, RunLogLine
 from evaluation.report.html_report import ReportPart, TurnView, write_report
 from evaluation.report.record_texts import collect_notes, format_value
 from evaluation.report.run_plots import average_stage_times, compute_risk_curves
-from evaluation.report.thumbnails import cut_crops, make_thumbnail
+from evaluation.report.thumbnails import cut_crops, make_captions, make_thumbnail
 from evaluation.rules import STARTER_KIT
 from tests.evaluation.worlds import judged, picture
 
@@ -192,6 +192,18 @@ def test_every_mode_of_image_can_be_shown(mode: str) -> None:
     boxes = [BoxFound(-50, -50, 900, 500, "all"), BoxFound(790, 390, 791, 391), BoxFound(2000, 2000, 2100, 2100)]
     assert make_thumbnail(image, boxes).size == (300, 150)
     assert [number for number, _ in cut_crops(image, boxes)] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "captions"),
+    [
+        (["object", "object"], ["1", "2"]),
+        (["cup", "cup", "plate"], ["1 cup", "2", "3 plate"]),
+        (["", "cup"], ["1", "2 cup"]),
+    ],
+)
+def test_a_label_that_tells_no_box_apart_is_not_written(labels: list[str], captions: list[str]) -> None:
+    assert make_captions([BoxFound(0, 0, 1, 1, label) for label in labels]) == captions
 
 
 def test_an_empty_run_has_a_report_too(tmp_path: Path) -> None:

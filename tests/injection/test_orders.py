@@ -110,8 +110,6 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
         **{"recognised": [(hostile, 0.9)], "alike": [(hostile, 0.8)], "by_eye": [hostile], "parts": [hostile], "pictured": hostile},
         **{"last": True, "own": True},
     }  # fmt: skip
-    if path.stem == "paraphrase":
-        values["answer"] = hostile
     if path.stem in ("query_splitting", "query_enhancement", "search_queries"):  # they show a name to searches alone
         values["entity"] = None
     prompt = PromptLibrary(PROMPTS)[path.stem].render(**values)

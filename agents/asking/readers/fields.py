@@ -48,16 +48,3 @@ def queries_form(limit: int) -> ReplyForm[list[str]]:
         return parse_list(reply.text, limit, cut=was_cut(reply))
 
     return ReplyForm(QUERIES, parse, lambda queries, _: bool(queries))
-
-
-_MAX_PARAPHRASE_WORDS = 60  # more is no answer of one sentence
-
-
-def paraphrases_form(limit: int) -> ReplyForm[list[str]]:
-    """Return a form of at most ``limit`` paraphrases: the items of a list, without a line that was cut off."""
-
-    def parse(reply: ChatReply) -> list[str]:
-        text = reply.text.rpartition("\n")[0] if was_cut(reply) else reply.text
-        return parse_list(text, limit, max_words=_MAX_PARAPHRASE_WORDS)
-
-    return ReplyForm("paraphrases", parse, lambda paraphrases, _: bool(paraphrases))
