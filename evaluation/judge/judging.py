@@ -84,14 +84,6 @@ class NoJudge:
         return Verdict(False)
 
 
-def count_to_judge(turns: Sequence[AnsweredTurn], rules: Rules = OURS) -> int:
-    """Count the answers that a judge is asked about: those neither exact nor a miss."""
-    return sum(
-        not is_exact(turn.agent_response, turn.ground_truth) and not is_miss(turn.agent_response, rules.miss_rule)
-        for turn in turns
-    )
-
-
 def judge_turns(
     turns: Sequence[AnsweredTurn],
     judge: Judge,

@@ -21,16 +21,14 @@ from evaluation.files.outputs import ACCEPTED, ALL_TURNS, is_table_of, read_abou
 from evaluation.files.responses import RESPONSES, find_records, find_run_files, read_responses, refuse_repeated
 from evaluation.files.traces import read_all_traces
 from evaluation.judge.judging import (
-    JUDGING,
     Judge,
-    count_to_judge,
     explain_strictness,
     judge_turns,
     needs_accepted_answers,
 )
 from evaluation.judge.options import JudgeOptions
 from evaluation.judge.spending import Paid
-from evaluation.progress import MakeBar, Share, StudyBar, turn_bar
+from evaluation.progress import label_bars
 from evaluation.records import (
     DEFAULT_REVISION,
     LABELS,
@@ -213,9 +211,7 @@ def read_entries(specs: Sequence[str], options: OneJudgeOptions, console: Consol
     judge = options.judge(options.eval_model, options.cache, make_local_judge)
     if not sets and (note := explain_strictness(judge.name)):
         console.print(note, style="yellow", markup=False, soft_wrap=True)
-    shares = {each.label: Share(count_to_judge(each.turns, rules)) for each in saved}
-    with StudyBar(JUDGING, shares, is_visible=not options.no_progress) as bar:
-        entries = tuple(judge_entry(each, judge, options, sets, bar.bars_for(each.label, each.label)) for each in saved)
+    entries = tuple(judge_entry(each, judge, options, sets) for each in saved)
     if isinstance(judge, Paid):
         console.print(f"judge: {judge.spending}", markup=False, highlight=False)
     return Entries(entries, judge.name, rules.name, f"judged now by {judge.name}; rules: {rules.name}")
@@ -435,9 +431,7 @@ def _select_facts(sets: Sequence[CragDataset], turns: Sequence[AnsweredTurn]) ->
     return {key: facts for each in sets for key, facts in each.select_facts(turns).items()}
 
 
-def judge_entry(
-    saved: Saved, judge: Judge, options: OneJudgeOptions, sets: Sequence[CragDataset] = (), bars: MakeBar = turn_bar
-) -> Entry:
+def judge_entry(saved: Saved, judge: Judge, options: OneJudgeOptions, sets: Sequence[CragDataset] = ()) -> Entry:
     """Judge the answers of one entry.
 
     Raises:
@@ -452,7 +446,7 @@ def judge_entry(
         rules=rules,
         workers=options.workers,
         progress=not options.no_progress,
-        bars=bars,
+        bars=label_bars(saved.label),
     )
     return _make_entry(saved, judged, rules)
 

@@ -18,11 +18,9 @@ from agents.settings.shared_options import JsonOptions, print_json
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about
-from evaluation.files.responses import RESPONSES
-from evaluation.progress import MakeBar, Share, StudyBar
+from evaluation.progress import MakeBar, label_bars
 from evaluation.records import EvaluationError
 from evaluation.run import command
-from evaluation.run.generate import ANSWERS
 from evaluation.run.launching import read_settings
 from evaluation.run.options import AgentOptions, AskedOptions, RunJudgeOptions, RunOptions
 from evaluation.studies.figures import Result, compare_with_bases, read_figures
@@ -88,30 +86,26 @@ def run_all(
         The results, variant by variant, and whether a variant could not be run or has too many errors.
 
     Raises:
-        EvaluationError: Two variants would write into one folder.
+        EvaluationError: Two variants would write into one folder, or a data set cannot be loaded.
         KeyboardInterrupt: A run was stopped; the same command resumes it.
     """
     check_labels(variants)
     results, failed = [], False
-    runs = {variant.label: make_run_options(variant, tasks, options) for variant in variants}
-    with StudyBar(ANSWERS, count_turns(runs.values()), is_visible=not options.no_progress) as bar:
-        for number, variant in enumerate(variants, 1):
-            run = runs[variant.label]
-            names = [str(folder) for _, folder in run.folders]
-            try:
-                bars = bar.bars_for(f"[{number}/{len(variants)}] {variant.label}", *names)
-                if (too_many := _run(run, variant, options.out / LOG, bars)) is not None:
-                    failed = True
-                    with bar.hide():
-                        console.print(f"{variant.label}: {too_many}", style="red", markup=False, soft_wrap=True)
-                for task, folder in run.folders:
-                    figures, turns = read_figures(folder)
-                    results.append(Result(variant, task, figures, turns, read_about(folder)))
-            except EvaluationError as error:
+    runs = [make_run_options(variant, tasks, options) for variant in variants]
+    for kind, _ in runs[0].folders:
+        command.load(kind, runs[0])  # a data set that is not there ends the study, before any model is loaded
+    for number, (variant, run) in enumerate(zip(variants, runs, strict=True), 1):
+        try:
+            bars = label_bars(f"[{number}/{len(variants)}] {variant.label}")
+            if (too_many := _run(run, variant, options.out / LOG, bars)) is not None:
                 failed = True
-                with bar.hide():
-                    console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
-            bar.end(*names)
+                console.print(f"{variant.label}: {too_many}", style="red", markup=False, soft_wrap=True)
+            for task, folder in run.folders:
+                figures, turns = read_figures(folder)
+                results.append(Result(variant, task, figures, turns, read_about(folder)))
+        except EvaluationError as error:
+            failed = True
+            console.print(f"error: {error}", style="red", markup=False, soft_wrap=True)
     return results, failed
 
 
@@ -135,30 +129,6 @@ def check_settings(variants: Iterable[Variant], options: ComparisonOptions) -> N
             )
         except EvaluationError as error:
             raise EvaluationError(f"{variant.label}: {error}") from error
-
-
-def count_turns(runs: Iterable[RunOptions]) -> dict[str, Share]:
-    """Count the turns of each run in each of its folders, and those that a resumed run finds answered.
-
-    By the rules of a release a run that is not of all sessions may leave some turns of the last ones out (``schedule_by_queue``).
-
-    Raises:
-        EvaluationError: A data set cannot be loaded.
-    """
-    totals: dict[str, int] = {}  # by the data set
-    shares = {}
-    for run in runs:
-        for kind, folder in run.folders:
-            if kind not in totals:
-                dataset = command.load(kind, run)
-                sample = command.draw_sample(kind, dataset, run)
-                first_sessions = dataset.sessions[: run.num_conversations.limit(kind)]
-                sessions = first_sessions if sample is None else sample.sessions
-                totals[kind] = sum(len(session.turns) for session in sessions)
-            answers = folder / RESPONSES
-            there = answers.read_bytes().count(b"\n") if run.resume and answers.is_file() else 0
-            shares[str(folder)] = Share(totals[kind], min(there, totals[kind]))
-    return shares
 
 
 def make_run_options(variant: Variant, tasks: Sequence[str], options: ComparisonOptions) -> RunOptions:
