@@ -111,7 +111,7 @@ class Answerer:
 
         Args:
             questions: The questions of the batch.
-            watch: Called in the call's thread with what a ``CragAgent`` is about to do, in plain words.
+            watch: Called in the call's thread with the next step of a ``CragAgent``, in plain words.
 
         Raises:
             CancelledError: The call was cancelled.
@@ -171,7 +171,7 @@ def read_photo(path: Path) -> Image.Image:
 class AnswererOptions(ProbedModelOptions):
     """Options that choose an agent, the same for every application."""
 
-    group = "who answers"
+    group = "agent"
 
     preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
         "best", description=f"the method: {', '.join(preset_names())}, or the path of a .toml file"
@@ -244,7 +244,7 @@ def open_search(options: AnswererOptions) -> Any:
 
 
 def _read_options(options: AnswererOptions) -> tuple[RunConfig, dict[str, Any]]:
-    """Return the configuration, and the arguments that say what is searched."""
+    """Return the configuration and the arguments of its search."""
     config = RunConfig.read(
         options.preset,
         options.profile,
@@ -274,7 +274,7 @@ def _as_cannot_start() -> Iterator[None]:
 
 
 def _name_searched(config: RunConfig, searched: Mapping[str, Any]) -> str:
-    """Return the name of what is searched, for people."""
+    """Return the name of the searched split or collection."""
     return str(searched["split"]) if config.collection is None else config.collection.name
 
 
@@ -286,13 +286,13 @@ def _choose_split(config: RunConfig, options: AnswererOptions) -> str:
         return config.collection.split
     splits = config.splits(web=options.no_images)
     if len(splits) > 1 and not (options.no_web and options.no_images):
-        print_error(f"searching {splits[0]}, the last prepared; --split takes {', '.join(splits[1:])} too")
+        print_error(f"searching {splits[0]}, the newest; --split takes {', '.join(splits[1:])} too")
     return splits[0] if splits else DEFAULT_SPLIT
 
 
 def _can_search_pages(config: RunConfig, split: str) -> bool:
-    """Return whether to search pages of a split; say on standard error if the cache has its photos alone."""
+    """Return whether to search pages of a split; print a note on standard error if the cache has only its photos."""
     if config.collection is not None or not config.has_photos_alone(split):
         return True
-    print_error(f"{split} has no index of pages: its photos alone are searched")
+    print_error(f"{split} has no index of pages: only its photos are searched")
     return False

@@ -39,7 +39,7 @@ COMMANDS = (
     Command("ask", "apps.terminal", "AskOptions", "ask about a photo, in a dialog where no question is given"),
     Command("web", "apps.web", "WebOptions", "a web page to ask about photos"),
     Command("serve", "apps.serve", "ServeOptions", "serve the agent to OpenAI clients"),
-    Command("report", "evaluation.report.command", "ReportOptions", "what a server did: the report of its --trace"),
+    Command("report", "evaluation.report.command", "ReportOptions", "report of a server's turns, by its --trace"),
     Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, like local_evaluation.py"),
     Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
     Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),
@@ -63,10 +63,10 @@ COMMANDS = (
         "test",
         "evaluation.studies.collection_check",
         "CollectionCheckOptions",
-        "ask your own questions of your own knowledge, and see what is lost and why",
+        "ask your own questions of your own knowledge, with cause and remedy of each lost turn",
     ),
-    Command("probe", "apps.probe", "ProbeOptions", "what a model behind a server supports, and how to fix the rest"),
-    Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check what is to be submitted"),
+    Command("probe", "apps.probe", "ProbeOptions", "abilities of a model behind a server, and remedies for the rest"),
+    Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check a submission"),
 )
 
 

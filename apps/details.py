@@ -34,11 +34,11 @@ _SLOW = 0.05  # seconds below which a stage's time is not listed
 
 
 def render_introduction(about: About | None, expected: str, examples: int) -> str:
-    """Render how to begin, and in three lines what is behind the page."""
+    """Render how to begin, and three lines about the agent behind the page."""
     own = "Add a photo" if not examples else "Take an example, or add a photo of your own"
     lines = ["Each answer comes with its evidence. If nothing supports one, the answer is “I don't know”."]
     if about is not None:
-        lines.insert(0, f"It recognises what the photo shows, and searches the pictures and pages of {about.split}.")
+        lines.insert(0, f"It recognises the thing in the photo and searches the pictures and pages of {about.split}.")
     made = "" if about is None else f"preset {about.preset}, profile {about.profile}"
     if made or expected:
         time = f"{expected} ({made})" if made and expected else made or expected
@@ -99,8 +99,8 @@ def render_details(
         outcome: The answer and how it came about.
         photo: The photo to draw the crops on; None: no photo is shown.
         query: The question as the visitor wrote it.
-        again: Show question and answer first, since an answer that was clicked is not the last of its dialog.
-        link: Returns the link to the file of a source that is no address of the web, or None.
+        again: Show question and answer first: a clicked answer is seldom the last of its dialog.
+        link: Returns the link to the file of a source without a web address, or None.
     """
     turn = f"<p><b>{escape(query)}</b> {escape(outcome.answer)}</p>" if again else ""
     framed = _render_photo(photo, outcome) if photo is not None and outcome.crops else ""
@@ -124,7 +124,7 @@ def _render_verdict(outcome: Outcome) -> str:
     )
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
-    measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
+    measured = f"<details><summary>measurements</summary><dl>{checks}</dl></details>" if checks else ""
     explanation = "" if outcome.failed else f'<p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>'
     return f"<h2>Verdict</h2>{explanation}{error}{measured}"
 
@@ -148,7 +148,7 @@ def _render_findings(outcome: Outcome) -> str:
 
 
 def _name_crops(crops: Sequence[Crop]) -> str:
-    """Say how many crops the search saw, and their numbers if they have names that tell them apart."""
+    """Count the crops that the search saw, and name them if their names differ."""
     count = f"{len(crops)} crop{'s' * (len(crops) != 1)}" if crops else ""
     if len({crop.phrase for crop in crops if crop.phrase}) < 2:
         return count
@@ -163,7 +163,7 @@ def _render_entity(outcome: Outcome) -> str:
 
 
 def _render_photo(photo: Image.Image, outcome: Outcome) -> str:
-    return f'<img alt="the photo, what was searched with framed" src="{jpeg_data_url(draw_crops(photo, outcome), _QUALITY)}">'
+    return f'<img alt="the photo with its searched crops framed" src="{jpeg_data_url(draw_crops(photo, outcome), _QUALITY)}">'
 
 
 def encode_thumbnail(photo: Image.Image) -> str:
@@ -181,7 +181,7 @@ def _render_evidence(outcome: Outcome, query: str, link: Callable[[str], str | N
 
 
 def select_answer_words(outcome: Outcome, query: str = "") -> frozenset[str]:
-    """Return the words of the answer, given or withheld, that are worth marking in evidence.
+    """Return the words of the given or withheld answer to mark in evidence.
 
     Common words and those of the question and its object are left out.
     """

@@ -58,7 +58,7 @@ class TimedProtocol(H11Protocol):
     """HTTP/1.1 protocol of uvicorn that closes connections whose request is late ("slow loris").
 
     ``header_seconds`` run from the connection, or from the end of the previous answer, to the end of the headers. ``body_seconds`` run from
-    there to the end of the body. What a client sends meanwhile does not prolong them. A body of very many small chunks is refused.
+    there to the end of the body. Bytes from the client do not prolong them. A body of very many small chunks is refused.
     uvicorn has no setting for either.
     """
 
@@ -94,7 +94,7 @@ class TimedProtocol(H11Protocol):
         self._watch()
 
     def handle_events(self) -> None:
-        """Read what has arrived; then time the rest of the request, or stop the timer."""
+        """Read the new bytes; then time the rest of the request, or stop the timer."""
         super().handle_events()
         self._watch()
 
@@ -120,7 +120,7 @@ class TimedProtocol(H11Protocol):
 
 
 class _EndingServer(uvicorn.Server):
-    """Server whose process ends ``_END_SECONDS`` after it is told to stop.
+    """Server whose process ends ``_END_SECONDS`` after its first signal to stop.
 
     The interpreter waits for threads at its end: one may be in a call of an agent or a library that cannot be ended.
     """
@@ -225,7 +225,7 @@ def protect(app: ASGIApp, host: str = "127.0.0.1", hosts: Sequence[str] = (), or
 
 
 def configure(app: ASGIApp, proxies: Sequence[str] = ()) -> uvicorn.Config:
-    """Configure the web server of an application; ``X-Forwarded-For`` is believed from ``proxies`` alone."""
+    """Configure the web server of an application; it trusts ``X-Forwarded-For`` only from ``proxies``."""
     return uvicorn.Config(
         app,
         http=TimedProtocol,
@@ -254,7 +254,7 @@ class HttpOptions(Options):
         (), description="sites whose pages may send requests (CORS); default: none"
     )
     forwarded_allow_ips: Annotated[tuple[str, ...], Flag(metavar="ADDRESS")] = Field(
-        (), description="addresses of proxies whose X-Forwarded-For is believed"
+        (), description="addresses of proxies to trust for X-Forwarded-For"
     )
 
 

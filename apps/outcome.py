@@ -35,7 +35,7 @@ class ShownEvidence:
 
 @dataclass(frozen=True)
 class Crop:
-    """A part of the photo that was searched with, in pixels, and the phrase that was looked for in it."""
+    """A searched region of the photo, in pixels, with the phrase that found it."""
 
     left: int
     top: int
@@ -71,7 +71,7 @@ class Outcome:
     explained: str = ""  # the same for people, with how sure the agent is and the answer that it did not give
     withheld: str | None = None  # that answer
     origin: str | None = None  # what a given answer comes from: photo, graph, page, own (knowledge) or computed
-    checks: Mapping[str, str | float | bool] | None = None  # what was measured to decide
+    checks: Mapping[str, str | float | bool] | None = None  # measurements to decide
     times: tuple[Time, ...] = ()  # the stages in their order; a batch's stages take the same time for each of its turns
     seconds: float = 0.0  # the whole batch
     error: str | None = None  # what went wrong on the way, where something did
@@ -100,7 +100,7 @@ class Outcome:
         return {**asdict(self), "abstained": self.abstained}
 
     def without_error_texts(self) -> Outcome:
-        """Copy the outcome with stage and kind alone of what went wrong, for strangers: errors name addresses and paths."""
+        """Copy the outcome for strangers: of an error only stage and kind, because its text may name addresses and paths."""
         times = tuple(replace(time, skipped=_name_kind(time.skipped) or time.skipped) for time in self.times)
         error = None if self.error is None else _name_kind(self.error) or "something failed"
         return replace(self, error=error, times=times)
@@ -119,7 +119,7 @@ class Outcome:
 
 
 def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
-    """Combine an answer with its record, which is None for an agent that keeps none."""
+    """Combine an answer with its record, which is None for an agent without records."""
     if record is None:
         return Outcome(answer)
     scores: dict[str, float] = {}

@@ -77,13 +77,13 @@ THEME: Any = gr.themes.Soft(font=_FONTS, font_mono=["ui-monospace", "monospace"]
 # gradio's picture has no text in place of it for those who do not see it.
 _NAME_PHOTO = """() => {
   const photo = document.querySelector('#photo');
-  const name = () => photo.querySelectorAll('img:not([alt])').forEach(each => each.alt = 'the photo that is asked about');
+  const name = () => photo.querySelectorAll('img:not([alt])').forEach(each => each.alt = 'the photo in question');
   new MutationObserver(name).observe(photo, {childList: true, subtree: true});
 }"""
 
 
 _EXAMPLE_ID = "example-{}"
-_NO_PHOTO = "There is no photo yet: add one, then ask about it."
+_NO_PHOTO = "Add a photo first, then ask about it."
 _WITHOUT = ""  # in place of the photo's file, in a dialog without a photo
 _STOPPED = "Stopped."
 _QUEUE = 16  # questions inside, each with a thread; as many more wait for one, then visitors are asked to come again
@@ -95,14 +95,14 @@ _KEPT_CHARACTERS = 400_000  # of a dialog in the browser; the oldest answers are
 
 @dataclass(frozen=True)
 class Dialog:
-    """What the browser keeps across reloads: the photo's file here, and the questions with their outcomes."""
+    """State in the browser across reloads: the photo's file on the server, and the questions with their outcomes."""
 
     photo: str | None = None
     turns: tuple[tuple[str, Outcome], ...] = ()
 
     @classmethod
     def read(cls, state: Any, photo: str | None = None) -> Dialog:
-        """Parse what a browser sends.
+        """Parse the state that a browser sends.
 
         Args:
             state: The value of the browser's storage, which may be anything.
@@ -121,7 +121,7 @@ class Dialog:
         return cls(state["photo"], tuple((question, outcome) for question, outcome in read if outcome is not None))
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the browser is to keep."""
+        """Return the state for the browser."""
         turns = [{"question": question, "outcome": outcome.as_json()} for question, outcome in self.turns]
         while len(turns) > 1 and len(json.dumps(turns)) > _KEPT_CHARACTERS:
             del turns[0]
@@ -177,7 +177,7 @@ def build_page_app(answerer: Answerer, examples: Sequence[Example] = (), knowled
 
 
 class _Handlers:
-    """What happens when a visitor asks, stops, begins anew or comes back; one question is answered at a time."""
+    """Handlers of a visitor's actions: ask, stop, begin anew, come back. One question is answered at a time."""
 
     def __init__(
         self, answerer: Answerer, examples: int, photos: PhotoReader, link: Callable[[str], str | None]
@@ -187,7 +187,7 @@ class _Handlers:
         self._turn = threading.Lock()
 
     def introduce(self) -> str:
-        """Render what stands beside an empty dialog."""
+        """Render the introduction beside an empty dialog."""
         return render_introduction(self._answerer.about, self._answerer.expected, self._examples)
 
     def buttons(self, *, busy: bool) -> tuple[Any, Any]:
@@ -195,7 +195,7 @@ class _Handlers:
         return gr.update(visible=not busy), gr.update(visible=busy)
 
     def say(self, file: Any, text: str, talk: list[dict[str, Any]], state: Any) -> tuple[Any, ...]:
-        """Show the question before its answer; report at once what cannot be answered."""
+        """Show the question before its answer, or report at once why it cannot be answered."""
         if not text.strip():
             return (gr.skip(),) * 4
         question = {"role": "user", "content": text.strip()}

@@ -47,9 +47,9 @@ _POLICY = "; ".join(  # gradio's page has scripts and styles of its own inline, 
 
 
 class PageGuard:
-    """ASGI middleware that limits what gradio accepts and where it redirects.
+    """ASGI middleware that limits gradio's uploads and redirects.
 
-    Alone, gradio takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere.
+    Without it, gradio takes any number of files of any kind in one upload and redirects ``/file=URL`` anywhere.
     """
 
     def __init__(self, app: ASGIApp, photos: PhotoReader) -> None:
@@ -118,7 +118,7 @@ async def _read_upload(request: Request, body: bytes) -> bytes:
     """Return the only file of an upload.
 
     Raises:
-        ProtocolError: The form is malformed or holds several files.
+        ProtocolError: The form is malformed or has several files.
     """
 
     async def whole() -> Message:

@@ -1,4 +1,4 @@
-"""Find out what a model behind a server can: ``crag probe --base-url URL --model-name NAME`` (docs/models.md)."""
+"""Probe the abilities of a model behind a server: ``crag probe --base-url URL --model-name NAME`` (docs/models.md)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _VERDICTS = {True: ("yes", "green"), False: ("no", "red"), None: ("unknown", "ye
 
 
 class ProbeOptions(ModelOptions, JsonOptions):
-    """Find out what a model behind a server can, in a few small requests.
+    """Probe the abilities of a model behind a server in a few small requests.
 
     The status is 0 if the profile can use it, 1 if not, 2 if it does not answer.
     """
 
-    group = "what is asked"
+    group = "questions"
 
     profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
-        "server_embedded", description="the profile whose chat model is asked, by name or by the path of a .toml file"
+        "server_embedded", description="profile of the chat model, by name or by the path of a .toml file"
     )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Probe the server and print what it can.
+    """Probe the server and print its abilities.
 
     Returns:
         0; 1 if the profile cannot use the model; 2 if there is no reply or the command line is wrong.
@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def show(probe: Probe, console: Console) -> None:
-    """Print what was found out as a table."""
+    """Print the findings as a table."""
     table = Table(title=escape(f"{probe.model} at {probe.address}"), title_justify="left")
     for column in ("what", "can it?", "found", "what to do"):
         table.add_column(column, overflow="fold")

@@ -32,9 +32,9 @@ class ServeOptions(HttpOptions, AnswererOptions):
 
     no_key: bool = Field(
         False,
-        description=f"accept requests without a key; otherwise the key is ${KEY_VARIABLE}, or a new one that is printed",
+        description=f"accept requests without a key; otherwise the key is ${KEY_VARIABLE}, or a new one, which is printed",
     )
-    questions: int = Field(32, ge=1, description="maximum of questions waiting or being answered; more get 429")
+    questions: int = Field(32, ge=1, description="maximum number of open questions; more get 429")
     requests_per_minute: int = Field(60, ge=1, description="maximum of requests per address")
     body_mb: int = Field(20, ge=1, description="maximum size of a request")
     pixels: int = Field(50_000_000, ge=1, description="maximum size of a photo")
@@ -103,7 +103,7 @@ def _build_server(answerer: Answerer | ReplicaPool, model: str, key: str | None,
 
 
 def read_or_make_key() -> str:
-    """Return the key of the environment, else a new one that is printed once on standard error.
+    """Return the key of the environment, else a new one, printed once on standard error.
 
     Raises:
         CannotStartError: Clients cannot send the key in a header, so that none would be let in.

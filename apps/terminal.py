@@ -1,6 +1,6 @@
 """Ask in the terminal: ``python -m apps.terminal [COLLECTION] [PHOTO] [QUESTION]``.
 
-Without a question, a dialog begins. Without a photo, pages alone are asked.
+Without a question, a dialog begins. Without a photo, only pages are searched.
 """
 
 import logging
@@ -64,7 +64,7 @@ class AskOptions(AnswererOptions, JsonOptions):
         None, description="folder of your own photos and pages, indexed by crag index (docs/own_knowledge.md)"
     )
     photo: Annotated[Path | None, Flag(positional=True)] = Field(
-        None, description=f"a picture ({', '.join(PHOTO_FORMATS)}); without one, pages alone are asked"
+        None, description=f"a picture ({', '.join(PHOTO_FORMATS)}); without one, only pages are searched"
     )
     question: Annotated[str | None, Flag(positional=True)] = Field(
         None, description="the question; without one, a dialog begins"
@@ -172,10 +172,10 @@ def _print_failure(outcome: Outcome) -> None:
 
 @contextmanager
 def tell_progress(console: Console | None = None) -> Iterator[Callable[[str], None]]:
-    """Show what is being done and its seconds, until the block ends; nothing if the console is no terminal.
+    """Show the current step and its seconds until the block ends; nothing unless the console is a terminal.
 
     Args:
-        console: Where it shows; None: standard error, so that standard output holds the answer alone.
+        console: Where it shows; None: standard error, so that standard output has only the answer.
 
     Yields:
         A function that takes the next step, in plain words, from any thread.
@@ -191,7 +191,7 @@ def tell_progress(console: Console | None = None) -> Iterator[Callable[[str], No
 
 
 def _ask(answerer: Answerer, question: Question) -> Outcome:
-    """Answer a question, and tell its stages meanwhile: any rule may still withhold the answer, so no part of it shows before."""
+    """Answer a question and show its stages; no part of the answer, which a rule may still withhold."""
     with tell_progress() as tell:
         return answerer.answer([question], tell)[0]
 
@@ -230,13 +230,13 @@ def talk(
 
 
 def show(console: Console, outcome: Outcome, *, brief: bool = False, signals: bool = False) -> None:
-    """Print the answer, what the photo is taken to show, the evidence, and one line on how sure the agent is.
+    """Print the answer, the recognised thing, the evidence, and one line on how sure the agent is.
 
     Args:
         console: Where it is printed.
         outcome: The answer and how it came about.
-        brief: Print the answer alone, and nothing if something failed.
-        signals: Also print all that was searched with and measured, and the seconds of each stage.
+        brief: Print only the answer, and nothing after a failure.
+        signals: Also print searched crops, measured signals, and the seconds of each stage.
     """
     if brief:
         if not outcome.failed:
@@ -256,7 +256,7 @@ def show(console: Console, outcome: Outcome, *, brief: bool = False, signals: bo
 
 
 def _format_findings(outcome: Outcome, *, searched: bool) -> RenderableType | None:
-    """Format the entity and, with ``searched``, all that was read and searched with."""
+    """Format the entity and, with ``searched``, the text read and the crops searched."""
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column()
@@ -291,7 +291,7 @@ def _format_sources(outcome: Outcome) -> RenderableType | None:
 
 
 def _format_verdict(outcome: Outcome) -> RenderableType | None:
-    """Format one line on how sure the agent is, and what went wrong in spite of an answer."""
+    """Format one line on how sure the agent is, and any failure in spite of an answer."""
     if not outcome.verdict:
         return None
     lines = [Text.assemble(("verdict  ", "dim"), (outcome.explained, "bold"))]

@@ -1,4 +1,4 @@
-"""What all commands share: their console, errors in one line, exit statuses."""
+"""Console, errors in one line and exit statuses of all commands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_console(*, aside: bool = False) -> Console:
     Into a file or pipe, tables are as wide as they have to be.
 
     Args:
-        aside: Print to standard error, because standard output is for JSON alone.
+        aside: Print to standard error, because standard output is reserved for JSON.
     """
     console = SafeConsole(stderr=aside)
     return console if console.is_terminal else SafeConsole(width=_WIDE, stderr=aside)
@@ -44,8 +44,8 @@ def run_to_exit_status(
     Args:
         run: The command.
         console: Gets the error.
-        failures: Errors that are printed instead of raised. Errors of files and disks always are.
-        stopped: What is printed after Ctrl-C.
+        failures: Errors to print instead of raising them. Errors of files and disks are always printed.
+        stopped: Message after Ctrl-C.
 
     Returns:
         What ``run`` returns, 0 for None; 2 after an expected error (1 if the judge judges nothing); 130 after Ctrl-C.

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from tqdm.utils import ObjectWrapper
 
 SECONDS_A_LINE = 30.0
-"""Interval between the lines of a bar that is written to a file or pipe."""
+"""Interval between the lines of a bar in a file or pipe."""
 
 
 class Bar(Protocol):
@@ -32,9 +32,9 @@ class MakeBar(Protocol):
         """Return the bar of a run.
 
         Args:
-            description: What is counted, as the bar says it.
+            description: Unit that the bar counts.
             total: Turns of the run.
-            there: Turns that were done before.
+            there: Turns done before.
             is_visible: Whether the bar is shown.
         """
 

@@ -74,8 +74,8 @@ class TurnFacts:
     """Facts that a data set states about a turn (``content_ids.json``); None for unknown ones.
 
     Attributes:
-        same_photo: Whether the image index holds the very photograph that the picture was made from.
-        answerable: Whether the image and web indices hold what the answer takes.
+        same_photo: Whether the image index has the picture's source photograph.
+        answerable: Whether the image and web indices answer the question.
         source: Where the answer is found: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
         hops: Steps from the picture to the answer.
         identity: Whether the name of the depicted thing is an accepted answer.
@@ -106,8 +106,8 @@ class TurnFacts:
 class AnsweredTurn:
     """A line of response.jsonl, in the organiser's fields and order.
 
-    ``agent_response`` is the answer after truncation; ``interaction_id_history`` holds the ids of the earlier turns.
-    ``error_cause`` says what failed on a turn that is an error (a value of ``agents.record.Unanswered``); its text is "I don't know".
+    ``agent_response`` is the answer after truncation; ``interaction_id_history`` has the ids of the earlier turns.
+    ``error_cause`` names the failure of a turn without an answer (a value of ``agents.record.Unanswered``); its text is "I don't know".
     """
 
     __pydantic_config__ = ConfigDict(coerce_numbers_to_str=True)  # ids of other agents may be numbers
@@ -172,14 +172,14 @@ def has_question(turn: AnsweredTurn, question: AnsweredTurn | None) -> bool:
 
 
 def count_strange(turns: Iterable[AnsweredTurn], questions: Mapping[Key, AnsweredTurn]) -> tuple[int, int]:
-    """Count the saved answers that are to none of the questions, and those whose question has other words or another truth."""
+    """Count the saved answers to unknown questions, and those whose question has other words or another truth."""
     sources = [(turn, questions.get(turn.key)) for turn in turns]
     num_unknown = sum(question is None for _, question in sources)
     return num_unknown, sum(not has_question(*each) for each in sources) - num_unknown
 
 
 def place_turn(turn: AnsweredTurn, question: AnsweredTurn) -> AnsweredTurn:
-    """Give a saved answer the place of its question in the dialog, and its kind of picture, which rules decide.
+    """Copy turn index, dialog length and the egocentric flag from the data set's question.
 
     Answers without labels are in any order, and "not egocentric" is only their default.
     """
@@ -205,7 +205,7 @@ class RunLogLine:
             one that an agent without records declines.
         image_note: Why there was no image, or None.
         reply_hits: Chat model replies of this call that came from a reply cache; None for a run without one.
-        reply_misses: Replies that the cache did not hold.
+        reply_misses: Replies that the cache did not have.
     """
 
     session_id: str
@@ -234,7 +234,7 @@ class RunLogLine:
 
 @dataclass(frozen=True)
 class JudgeItem:
-    """Input of a judge for one turn; ``accept`` holds short right answers if the data set has some."""
+    """Input of a judge for one turn; ``accept`` has short right answers if the data set has some."""
 
     query: str
     ground_truth: str
@@ -266,7 +266,7 @@ class JudgedTurn:
         semantic: The judge's verdict; None if it was not asked (exact or miss).
         reason: The judge's words.
         judge_failed: Whether the judge gave no usable reply, so that the answer counts as wrong.
-        facts: What the data set states about the turn.
+        facts: Facts of the data set about the turn.
     """
 
     turn: AnsweredTurn

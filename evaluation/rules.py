@@ -45,12 +45,12 @@ class Rules:
         one_turn_scores_0: Whether the truthfulness of a run of one turn is 0, whatever its answer; that of a group of one never is.
         blank_address_is_ego: Whether a row with ``image_url`` "" is egocentric, as one with None is.
         ego_image: Change of an image without address ("" or None) before the agent gets it.
-        skipped_sessions: Sessions that are not asked.
+        skipped_sessions: Sessions left out.
         moved_images: Addresses that replace the ``image_url`` of a session.
         organiser_batches: Whether turns are asked in the order of the organiser's queue (``batches.schedule_by_queue``).
-        organiser_tables: Whether the turn tables hold the organiser's columns alone, in their values and order, but for a mark of failed
+        organiser_tables: Whether the turn tables have the organiser's columns alone, in their values and order, but for a mark of failed
             judgements.
-        rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and exact answers alone are correct.
+        rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and only exact answers are correct.
         judge_model: Judge without ``--eval-model`` if there is a key.
         judge_reply: Form of its reply; None: by the model's name.
         release_verdicts: Whether an explained reply is parsed as the research release does, for which "INCORRECT" is "CORRECT".

@@ -21,7 +21,7 @@ class VerifierOptions(RuleOptions):
 
 
 def verifiers_decide(turn: Turn, context: RuleContext) -> bool:
-    """Return whether verifiers decide: no gate weighs what they say, and the answer is no draft that is given unverified."""
+    """Return whether the verifiers decide: there is no gate, and the answer is not a trusted draft."""
     return not context.gated and not trusts_draft(turn)
 
 

@@ -133,7 +133,7 @@ class Reduction:
         )
 
     def _exchange(self, exchange: Exchange) -> Exchange:
-        """Without the request, unless traces hold those; without questions or pictures in traces, without what the model said too."""
+        """Drop the request unless ``trace.requests`` is set; drop the reply as well if the trace keeps no texts."""
         if self.settings.requests:
             return exchange
         exchange = replace(exchange, messages=(), schema=None)

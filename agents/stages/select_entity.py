@@ -181,7 +181,7 @@ class SelectEntity(Stage):
             "(`rescore`)",
         )
         size_weight: float = Field(
-            0.015, ge=0, description="rules: cosine that a crop needs more for each time that it is e times smaller"
+            0.015, ge=0, description="rules: penalty on a crop's cosine per e-fold decrease in area"
         )
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"

@@ -1,1 +1,1 @@
-"""Checks before a submission: ``python -m apps.preflight`` says what would fail and how to fix it."""
+"""Checks before a submission: ``python -m apps.preflight`` prints each likely failure and its fix."""

@@ -50,16 +50,16 @@ class PreflightOptions(ModelOptions, JsonOptions):
     The status is 0 if no check failed, 1 if one did. Nothing is written without --task.
     """
 
-    group = "what is checked"
+    group = "submission"
 
     preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
         "best", description="preset to submit, by name or by the path of a .toml file"
     )
     profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
-        "gpu", description="the profile that it runs under at the competition, likewise"
+        "gpu", description="profile at the competition, likewise"
     )
     task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
-    quick: bool = Field(False, description="neither ask the hub, nor resolve the requirements, nor call the agent")
+    quick: bool = Field(False, description="skip the hub, the requirements and calls of the agent")
     gpu_gb: float = Field(
         L40S_BYTES / 1e9, description="memory of the GPU in GB, as torch reports it; 1 GB of it stays free"
     )
@@ -135,7 +135,7 @@ def is_ready(checks: Sequence[Check]) -> bool:
 
 
 def conclude(checks: Sequence[Check]) -> str:
-    """Return the caption of the table: what failed, what nobody knows, or that all is ready."""
+    """Return the caption of the table: failures, undecided checks, or *ready to submit*."""
     names = {
         state: [each.name for each in checks if each.state == state and (each.decides or state != "skipped")]
         for state in ("failed", "skipped", "warning")

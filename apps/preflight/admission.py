@@ -10,7 +10,7 @@ from apps.preflight.check import Check
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 
 FEWEST_REFUSED = 1_500_000_000
-"""Parameters from which a model that is no Llama is refused: "under 1.5b parameter size limit" (the challenge's page)."""
+"""Parameters from which any model but a Llama is refused: "under 1.5b parameter size limit" (the challenge's page)."""
 
 _VISION_LLAMA = "mllama"  # the model type of Llama-3.2-Vision alone
 _LLAMA = "llama"  # the model type of Meta's text models, and of many that are not Meta's

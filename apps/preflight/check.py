@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class Check:
-    """A check with its state, what it found and, if that is not good, what to do.
+    """A check with its state, its finding and, if it did not pass, the remedy.
 
-    ``decides`` says whether the submission may fail by what it looks at: if such a check is skipped, nobody knows whether it is ready.
+    ``decides`` tells whether a failure would end the submission: if such a check is skipped, readiness is unknown.
     """
 
     name: str
@@ -30,10 +30,10 @@ def run_check(name: str, make: Callable[[], Check | list[Check]]) -> list[Check]
     try:
         result = make()
     except Exception as error:  # noqa: BLE001 - the table must stand whatever one check meets
-        result = Check(name, "failed", f"{type(error).__name__}: {error}", "correct what the message names")
+        result = Check(name, "failed", f"{type(error).__name__}: {error}", "fix the error in the message")
     return result if isinstance(result, list) else [result]
 
 
 def run_program(command: Sequence[str], seconds: float = 300.0, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a program and capture what it prints."""
+    """Run a program and capture its output."""
     return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **options)

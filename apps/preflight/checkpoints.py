@@ -30,7 +30,7 @@ class Checkpoint:
 
     @property
     def revision(self) -> str:
-        """The commit that is loaded, or a branch."""
+        """Commit or branch to load."""
         return str(self.options.get("revision", MAIN))
 
     @property

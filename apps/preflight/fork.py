@@ -64,7 +64,7 @@ def _check_models(submission: Submission, *, quick: bool) -> list[Check]:
 
 def rehearse_fork(place: ForeignAgentPlace, cache: Path, *, web: bool) -> list[Check]:
     """Build the agent as the starter kit does and call it once, offline, on this machine."""
-    fix = f"{place.log} has what it printed, and its traceback"
+    fix = f"its output and traceback are in {place.log}"
     try:
         pipeline = open_search(RunConfig.of_profile("embedded", cache=cache), web=web)
     except SearchError as error:

@@ -20,7 +20,7 @@ def query_access(model: str) -> Access:
     """Ask the hub who may fetch a model.
 
     Returns:
-        "public" for everybody; "gated" for accounts that were given access; "hidden" for a model that is private or does not exist.
+        "public" for everybody; "gated" for accounts with access; "hidden" for a private or unknown model.
 
     Raises:
         OSError: No hub can be reached.

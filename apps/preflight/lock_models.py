@@ -1,8 +1,8 @@
 """``make lock-models``: ask the hub for the commit of every model that profiles and ``aicrowd.json`` name, and write it beside the name.
 
-python -m apps.preflight.lock_models            # pin what has no commit yet
+python -m apps.preflight.lock_models            # pin each model without a commit
 python -m apps.preflight.lock_models --update   # move all to the newest commits
-python -m apps.preflight.lock_models --check    # only say what has none
+python -m apps.preflight.lock_models --check    # only print models without one
 """
 
 import json
@@ -53,7 +53,7 @@ class LockOptions(Options):
     """
 
     check: bool = Field(False, description="only print the models without a commit, and ask no hub")
-    update: bool = Field(False, description="ask for the newest commit of main for those that have one too")
+    update: bool = Field(False, description="move pinned models to the newest commit of main too")
     profiles: Path = Field(PROFILES, description="folder of the profiles")
     submission: Path = Field(SUBMISSION, description="the submission's aicrowd.json")
 
@@ -82,16 +82,16 @@ def read_files(profiles: Path, submission: Path) -> list[LockedFile]:
     """
     files = [_read_profile(path) for path in sorted(profiles.glob("*.toml"))]
     if not files:
-        raise LockError(f"{profiles} holds no profile; name their folder with --profiles")
+        raise LockError(f"{profiles} has no profile; name their folder with --profiles")
     if submission.is_file():
         files.append(_read_submission(submission))
     return files
 
 
 def lock(files: Sequence[LockedFile], *, update: bool = False) -> int:
-    """Write a commit for each model that has none, or for all, and print what was written; the exit status.
+    """Write a commit for each model without one, or for all, print them, and return the exit status.
 
-    A model that is pinned in one place gets the same commit in the others.
+    A model pinned in one place gets the same commit in the others.
 
     Raises:
         LockError: No hub can be asked; nothing was written.

@@ -1,6 +1,6 @@
 """GPU memory that the models of a preset need, computed from their config.json before loading.
 
-Weights and key-value cache are exact. Activations are an allowance: the tensors that are alive at once in the widest place of a
+Weights and key-value cache are exact. Activations are an allowance: the live tensors in the widest place of a
 forward pass, counted from the shapes in transformers' and vLLM's model code.
 """
 
@@ -94,7 +94,7 @@ class Memory:
 
     @property
     def context(self) -> int:
-        """Bytes of this process' CUDA context, and of what fragmentation may waste."""
+        """Bytes of this process' CUDA context, and of possible fragmentation."""
         return CUDA_CONTEXT + FRAGMENTATION if self.rows else 0
 
     @property
@@ -150,7 +150,7 @@ class Memory:
 
 
 def estimate_memory(config: RunConfig, card: int = L40S_BYTES) -> Memory:
-    """Compute what a preset needs of a GPU of ``card`` bytes under a profile.
+    """Compute the memory that a preset needs on a GPU of ``card`` bytes under a profile.
 
     Raises:
         SettingsError, ModelError: As ``list_checkpoints``.

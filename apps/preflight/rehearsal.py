@@ -57,7 +57,7 @@ def check_import() -> Check:
     name = "import of agents.user_config"
     process = _run_python(["-c", _IMPORT])
     if process.returncode:
-        return Check(name, "failed", _find_last_line(process.stderr), "correct what the message names")
+        return Check(name, "failed", _find_last_line(process.stderr), "fix the error in the message")
     worked, torch, weights = _find_last_line(process.stdout).split(" ", 2) if process.stdout.strip() else ("0", "", "")
     finding = f"{float(worked):.2f} s" + " with torch" * (torch == "True") + f", opens {weights}" * bool(weights)
     good = float(worked) <= IMPORT_SECONDS and torch == "False" and not weights
@@ -92,7 +92,7 @@ def judge(report: dict[str, Any], *, may_be_cut: bool = False) -> list[Check]:
     """Turn a report of the rehearsal into checks.
 
     Args:
-        report: What ``rehearse`` returns, with the connections that were tried.
+        report: Report of ``rehearse``, with the attempted connections.
         may_be_cut: Warn of answers that the evaluator would cut, in place of a failure.
     """
     wrong = "; ".join([f"tried to reach {address}" for address in report["attempts"][:3]] + report["failures"])
@@ -154,7 +154,7 @@ def _limit_times(config: RunConfig) -> RunConfig:
 
 
 def open_search(config: RunConfig, *, web: bool) -> Any:
-    """Open the search over the indices that were prepared last.
+    """Open the search over the newest indices.
 
     Raises:
         SearchError: There are no indices.

@@ -1,4 +1,4 @@
-"""Checks of what the image is built from: requirements, Dockerfile and the files of the repository."""
+"""Checks of the image's sources: requirements, Dockerfile and the files of the repository."""
 
 import importlib.util
 import json
@@ -23,7 +23,7 @@ _UNREACHABLE = ("Failed to fetch", "error sending request", "dns error", "Connec
 def check_requirements(path: Path, *, quick: bool = False) -> Check:
     """Check that the image's packages can be installed together.
 
-    A dry run of uv's resolver decides, which downloads metadata alone.
+    A dry run of uv's resolver decides; it downloads only metadata.
     """
     name = f"{path.name} installable"
     if quick or importlib.util.find_spec("uv") is None:
@@ -65,10 +65,10 @@ def _lint_dockerfile(path: Path) -> Check:
 
 
 def check_files(folder: Path) -> list[Check]:
-    """Check that no file of the repository is too large or holds a key."""
+    """Check that no file of the repository is too large or has a key."""
     listed = run_program(["git", "-C", str(folder), "ls-files", "-z"])
     if listed.returncode:
-        return [Check("files", "skipped", "not a git repository", "run it in the clone that is submitted")]
+        return [Check("files", "skipped", "not a git repository", "run it in the clone to submit")]
     files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]
     large = [str(path.relative_to(folder)) for path in files if path.stat().st_size > MAX_BYTES]
     keys = [str(path.relative_to(folder)) for path in files if _KEY.search(path.read_bytes())]

@@ -107,7 +107,7 @@ def _parse_older(path: Path) -> dict[str, Any]:
 
 
 def read_submission(path: Path, fix: str) -> Submission | Check:
-    """Read ``aicrowd.json``; a failed check if that is not possible."""
+    """Read ``aicrowd.json``; return a failed check if it cannot be read."""
     try:
         return Submission.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
@@ -203,7 +203,7 @@ def check_gate(config: RunConfig) -> Check:
 
 
 def check_image_choices(preset: str, profile: str, dockerfile: Path) -> list[Check]:
-    """Check that the image would run this preset under this profile; the agent runs ``best`` under ``gpu`` unless told otherwise.
+    """Check that the image would run this preset under this profile; its default is ``best`` under ``gpu``.
 
     Args:
         preset: Name of the preset, or the path of its file.

@@ -57,7 +57,7 @@ _SIZES = tuple(range(1, 17))
 
 @dataclass(frozen=True)
 class ServerLimits:
-    """Limits of what a server accepts."""
+    """Limits of a server's requests."""
 
     body_bytes: int = 20 * 1024 * 1024  # of a request: a photo of 15 MB is 20 MB in base64
     pixels: int = 50_000_000  # of a photo
@@ -78,7 +78,7 @@ class Server:
         answerer: The agent, or replicas of it.
         model: Name under which clients ask for it.
         key: Key that clients show as ``Authorization: Bearer KEY``; None: no key.
-        limits: Limits of what the server accepts.
+        limits: Limits of requests.
     """
 
     def __init__(
@@ -387,7 +387,7 @@ class _Stream(StreamingResponse):
 
 
 async def _list_stages(asking: asyncio.Future[Outcome], stages: asyncio.Queue[str]) -> AsyncIterator[str | None]:
-    """Yield the stages that are told until a question is answered, and None after each silence that might make a proxy give up."""
+    """Yield the stages until a question is answered, and None after each silence after which a proxy might give up."""
     while not (asking.done() and stages.empty()):
         telling = asyncio.ensure_future(stages.get())
         either: set[asyncio.Future[Any]] = {asking, telling}

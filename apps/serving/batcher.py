@@ -19,7 +19,7 @@ from apps.serving.protocol import ProtocolError
 _log = logging.getLogger(__name__)
 
 Tell = Callable[[str], None]
-"""Told what is being done, in plain words."""
+"""Receives the current step in plain words."""
 
 GATHER_SECONDS = 0.02  # how long the first question of an idle server waits for company: little beside a turn's seconds
 _SMOOTHING = 0.3  # weight of the latest call in the moving mean behind Retry-After
@@ -36,7 +36,7 @@ class Batcher:
     """Queue that hands questions to an agent in batches, in the order they came.
 
     Args:
-        answer: The agent's call, run in a thread of its own, which may tell its stages; a free call takes its share of the waiting
+        answer: The agent's call, run in a thread of its own, which may report its stages; a free call takes its share of the waiting
             questions.
         batch_size: Maximum number of questions per call.
         limit: Maximum number of questions waiting or being answered; more are refused.
@@ -114,9 +114,9 @@ class Batcher:
             self.inside -= 1
 
     async def ask(self, question: Question, tell: Tell | None = None) -> Outcome:
-        """Return the outcome of a question that holds a ``place``, or raise what the agent raised.
+        """Return the outcome of a question that holds a ``place``, or raise the agent's error.
 
-        If it is cancelled before its call begins, the question is not asked. ``tell`` gets the stages of its call, in the loop's thread.
+        If it is cancelled before its call begins, the question is not asked. ``tell`` receives its stages, in the loop's thread.
         """
         waiting = _Waiting(question, asyncio.get_running_loop().create_future(), tell)
         self._waiting.append(waiting)
@@ -200,7 +200,7 @@ class Batcher:
 
 
 def _tell_in_loop(loop: asyncio.AbstractEventLoop, listeners: Sequence[Tell], words: str) -> None:
-    """Tell the listeners of a call what it is doing; called in its thread."""
+    """Report the current step of a call to its listeners; called in its thread."""
     with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended, and nobody listens
         for tell in listeners:
             loop.call_soon_threadsafe(tell, words)

@@ -30,7 +30,7 @@ _REFERENCE = "#/components/schemas/{model}"
 
 
 class ErrorDetail(BaseModel):
-    """What went wrong."""
+    """Details of an error."""
 
     message: str
     type: str
@@ -89,7 +89,7 @@ class CompletionReply(BaseModel):
 
 
 class HealthReply(BaseModel):
-    """Whether the agent answers, what is inside, and how many questions in a row failed."""
+    """Whether the agent answers, its open calls, and the number of failures in a row."""
 
     status: Literal["ok", "degraded", "stuck"]
     model: str

@@ -25,7 +25,7 @@ _FETCHES = 32  # at once: as many as questions are let in by default
 class PhotoReader:
     """Loader and decoder of photos within a time limit; usable from several threads.
 
-    Addresses are fetched in threads of their own, because looking up a name may take longer than any limit. What is sure to be quick is
+    Addresses are fetched in threads of their own, because looking up a name may take longer than any limit. Small files are
     decoded in a thread. Everything else waits for one process, which is killed when its time is over or nobody waits any more. So neither
     keeps ordinary photos waiting.
 
@@ -103,7 +103,7 @@ class PhotoReader:
             return self._slow.submit(self._decode_in_process, data, end, threading.Event()).result()
 
     def _decode_at_once(self, data: bytes) -> Image.Image:
-        """Decode a file that is sure to be quick.
+        """Decode a small file.
 
         Raises:
             TakesLongError: The file may take long.

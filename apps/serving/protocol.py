@@ -30,7 +30,7 @@ _KINDS = {401: "authentication_error", 429: "rate_limit_error", **dict.fromkeys(
 """OpenAI's ``type`` by status."""
 
 PHOTO_QUESTION = "What is this?"
-"""Question of a photo that is sent without a text, as apps for phones do."""
+"""Question for a photo without a text, as phone apps send it."""
 
 _MAX_PARTS = 100  # of a message, which may hold one picture
 _MAX_VALUES = 100_000
@@ -43,10 +43,10 @@ TIMEOUT = 504
 """Status of a question whose time was up."""
 
 AGENT_FAILED = "agent_failed"
-"""Code of what the agent raises itself."""
+"""Code of an exception in the agent."""
 
 _RETRY_SECONDS = 10
-"""After which a client may ask again what failed because the model's server was busy, or the time was up."""
+"""Seconds after which a client may repeat a question that failed because of a busy model server or the time limit."""
 
 _FAILURES: Mapping[Unanswered, tuple[int, str, int | None]] = {
     Unanswered.TIME: (TIMEOUT, "timeout", _RETRY_SECONDS),
@@ -59,13 +59,13 @@ _FAILURES: Mapping[Unanswered, tuple[int, str, int | None]] = {
 
 
 class ProtocolError(Exception):
-    """A request that is answered with an error.
+    """Error reply to a request.
 
     Args:
         status: HTTP status.
-        message: What is wrong, and what to do.
+        message: Fault and remedy.
         code: OpenAI's ``code``.
-        param: Part of the request that is to blame.
+        param: Faulty part of the request.
         retry_after: Seconds after which to try again, which the OpenAI client heeds; None if that would not help.
     """
 
@@ -88,7 +88,7 @@ class ProtocolError(Exception):
 def build_failure(outcome: Outcome) -> ProtocolError:
     """Build the error of a question that has no answer because something failed (``Outcome.failed``).
 
-    Its message names the cause alone: what a model's server says, and where it is, belongs to the log.
+    Its message names only the cause: words and address of a model's server belong in the log.
     """
     cause = outcome.cause or Unanswered.AGENT
     status, code, wait = _FAILURES.get(cause, (500, AGENT_FAILED, None))
@@ -116,7 +116,7 @@ class Part(_Strict):
 
     @model_validator(mode="after")
     def _is_what_its_type_says(self) -> Self:
-        """Refuse a picture that is missing: the question would be answered without it."""
+        """Refuse a missing picture: the question would be answered without it."""
         if (self.type == "image_url") != (self.image_url is not None):
             raise PydanticCustomError("part", "a part has an image_url if its type says so, and only then")
         return self
@@ -176,7 +176,7 @@ class ResponseFormat(_Strict):
 class ChatRequest(_Strict):
     """A request for a chat completion.
 
-    Other fields, such as sampling parameters, are ignored: the preset decides. What would change the kind of answer is refused.
+    Other fields, such as sampling parameters, are ignored: the preset decides. Parameters that change the kind of answer are refused.
     """
 
     model: str
@@ -197,10 +197,10 @@ class ChatRequest(_Strict):
 
 
 def refuse_many_values(body: bytes) -> None:
-    """Refuse JSON that is costly to parse and to check, before it is parsed.
+    """Refuse JSON that would be costly to parse and check.
 
     Raises:
-        ProtocolError: The body may hold too many values.
+        ProtocolError: The body may have too many values.
     """
     if sum(map(body.count, (b",", b"[", b"{"))) > _MAX_VALUES:
         message = f"the body has more than {_MAX_VALUES} commas and brackets; send fewer parts, or shorter texts"
@@ -231,18 +231,20 @@ def split_dialog(request: ChatRequest) -> tuple[str, tuple[Message, ...], str | 
     A photo without a text asks ``PHOTO_QUESTION``. Calls and results of tools are left out.
 
     Raises:
-        ProtocolError: There is no question, or a message holds several pictures.
+        ProtocolError: There is no question, or a message has several pictures.
     """
     spoken = [message for message in request.messages if message.role not in ("system", "developer")]
     question = _find_question(spoken[-1]) if spoken and spoken[-1].role == "user" else ""
     if not question:
-        message = "the last message has to be the user's and hold a text or a photo"
+        message = "the last message must be the user's, with a text or a photo"
         raise ProtocolError(400, message, param="messages")
     urls: list[str] = []
     history: list[Message] = []
     for each in spoken:
         if len(each.pictures) > 1:
-            raise ProtocolError(400, "a message may hold one picture; this agent looks at one photo", param="messages")
+            raise ProtocolError(
+                400, "send at most one picture in a message; this agent looks at one photo", param="messages"
+            )
         urls += each.pictures
         if each.role == "user" or (each.role == "assistant" and each.text):
             history.append(Message(role=each.role, content=each.text))
@@ -265,7 +267,7 @@ def build_reply(
 ) -> dict[str, Any]:
     """Build the JSON of a whole answer or, with ``delta``, of one piece of a stream.
 
-    A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece. A piece before the answer may say what the agent
+    A stream has its ``outcome`` (field ``crag``, docs/serving.md) only in the last piece. A piece before the answer may name the agent's
     is doing (field ``crag_stage``). Texts of errors belong to the log, as those of failures do.
     """
     choice: dict[str, Any] = {"index": 0, "logprobs": None, "finish_reason": None if outcome is None else "stop"}
@@ -286,7 +288,7 @@ def build_reply(
 
 
 def _to_plain(value: Any) -> Any:
-    """Convert a value to what JSON in UTF-8 can hold.
+    """Make a value encodable as JSON in UTF-8.
 
     Halves of surrogate pairs become "?", and infinities and NaN, which models may produce, become None.
     """

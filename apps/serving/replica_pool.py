@@ -92,7 +92,7 @@ class ReplicaPool:
     def answer(self, questions: Sequence[Question], watch: Callable[[str], None] | None = None) -> list[Outcome]:  # noqa: ARG002
         """Answer as ``Answerer.answer`` on a free replica; callable from several threads.
 
-        ``watch`` is told nothing: the stages run in another process.
+        ``watch`` is never called: the stages run in another process.
 
         Raises:
             AgentError: The agent raised it, the questions were the end of ``MAX_DEATHS`` replicas, or none is left.

@@ -40,7 +40,7 @@ class LocalSource:
 
     Attributes:
         splits: Files of each split, sorted.
-        folders: From the folder that holds ``data/`` up to the one that the user named. Each may hold ``image_cache/``,
+        folders: From the folder that has ``data/`` up to the one that the user named. Each may have ``image_cache/``,
             ``accept.json`` and ``content_ids.json``.
     """
 

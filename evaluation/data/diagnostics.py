@@ -32,7 +32,7 @@ it.
 HUB_ID = "McGill-NLP/crag-mm-diagnostic"
 HUB_SPLIT = "test"
 INDEX_SPLIT = "public_test"
-"""Split of the organiser's indices that hold the entities of these questions (the authors' eval_rag.sh)."""
+"""Split of the organiser's indices that have the entities of these questions (the authors' eval_rag.sh)."""
 
 NAME = "crag-mm-diagnostics"
 SAME_NAME = 85
@@ -109,7 +109,7 @@ def load_diagnostics(
 
     Args:
         form: How the questions are asked.
-        split: Split of the indices that are searched. A local folder's split of this name is loaded, else its ``test``.
+        split: Split of the searched indices. A local folder's split of this name is loaded, else its ``test``.
         path: Local folder; None: the hub.
         cache: See ``crag_dataset.load``.
         online: See ``crag_dataset.load``.
@@ -121,7 +121,7 @@ def load_diagnostics(
     if path is None:
         if split != INDEX_SPLIT:
             raise EvaluationError(
-                f"CRAG-MM-Diagnostics asks about what the indices of {INDEX_SPLIT} hold, and --split is {split}; "
+                f"CRAG-MM-Diagnostics asks about entities of {INDEX_SPLIT}, and --split is {split}; "
                 f"give --split {INDEX_SPLIT}"
             )
         name, split_name = "hub", HUB_SPLIT
@@ -132,7 +132,7 @@ def load_diagnostics(
         split_name = split if split in files else HUB_SPLIT
         if split_name not in files:
             raise EvaluationError(
-                f"{path} holds no parquet files of split {split} or {HUB_SPLIT}; name a copy of the data set {HUB_ID} with --dataset"
+                f"{path} has no parquet files of split {split} or {HUB_SPLIT}; name a copy of the data set {HUB_ID} with --dataset"
             )
         name, hint = "local", ""
         source = {"path": "parquet", "data_files": {split_name: [str(file) for file in files[split_name]]}}

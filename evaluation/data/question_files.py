@@ -3,13 +3,13 @@
 A row is a question. CSV is UTF-8, with comma, semicolon or tab, and its first line names the columns. JSON lines have the same fields.
 
 ========== ==================================================================================================================
-photo      path relative to the file's folder; empty for a question about pages alone, and in a dialog after its first question
+photo      path relative to the file's folder; empty for a question about pages, and in a dialog after its first question
 question   the question
 answers    accepted answers: in CSV separated by ``|``, in JSON a list or one text. Empty: the question must not be answered
 dialog     questions with the same value are asked one after the other, as one dialog about one photo; may be left out
 ========== ==================================================================================================================
 
-Ids are made of what the rows say, not of where they stand, so that runs before and after a change of the file can be compared.
+Ids are made of the rows' contents, not of their places, so that runs before and after a change of the file can be compared.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OwnTurn:
 
 @dataclass(frozen=True)
 class OwnDialog:
-    """Questions that are asked one after the other, about one photo or about none."""
+    """Questions asked one after the other, about one photo or about none."""
 
     session_id: str
     photo: Path | None
@@ -78,31 +78,31 @@ class _Row:
 
 
 def find_questions(path: Path) -> Path | None:
-    """Return the file of questions that a path names or a folder holds, or None.
+    """Return the file of questions that a path names or a folder has, or None.
 
     Raises:
-        EvaluationError: The folder holds two.
+        EvaluationError: The folder has two.
     """
     if path.is_file():
         return path if path.suffix.lower() in SUFFIXES else None
     files = [file for name in NAMES if (file := path / name).is_file()]
     if len(files) > 1:
-        raise EvaluationError(f"{path} holds both {' and '.join(NAMES)}; keep the questions in one of them")
+        raise EvaluationError(f"{path} has both {' and '.join(NAMES)}; keep the questions in one of them")
     return files[0] if files else None
 
 
 def require_questions(folder: Path) -> Path:
-    """Return the file of questions that a collection holds.
+    """Return the file of questions that a collection has.
 
     Raises:
-        EvaluationError: It holds none, or two.
+        EvaluationError: It has none, or two.
     """
     if not folder.is_dir():
         raise EvaluationError(f"there is no folder {folder}; name the folder of a collection")
     file = find_questions(folder)
     if file is None:
         raise EvaluationError(
-            f"{folder} holds no questions: write them into {NAMES[0]}, with the columns {', '.join(COLUMNS)} (docs/own_knowledge.md)"
+            f"{folder} has no questions: write them into {NAMES[0]}, with the columns {', '.join(COLUMNS)} (docs/own_knowledge.md)"
         )
     return file
 
@@ -111,7 +111,7 @@ def read_questions(file: Path) -> list[OwnDialog]:
     """Read a file of questions.
 
     Returns:
-        The dialogs in the order in which they begin. A question without ``dialog`` is a dialog by itself.
+        The dialogs in the order in which they begin. A question without ``dialog`` is a dialog on its own.
 
     Raises:
         EvaluationError: The file cannot be read, lacks a column or has an unknown one, or rows are malformed. The message has a line
@@ -224,7 +224,7 @@ def _read_json_lines(file: Path, faults: list[str]) -> list[_Row]:
 
 
 def _read_lines(file: Path, faults: list[str]) -> Iterator[tuple[int, str]]:
-    """Yield the lines that are not empty, with their numbers from 1."""
+    """Yield the non-empty lines, with their numbers from 1."""
     try:
         content = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -245,7 +245,7 @@ def _check_columns(where: str, names: Sequence[str]) -> list[str]:
     """Return the faults of a header, or of the fields of a line."""
     columns = ", ".join(COLUMNS)
     faults = [f"{where}: unknown column {name!r}; known: {columns}" for name in names if name not in COLUMNS]
-    faults += [f"{where}: column {name!r} stands there twice" for name in COLUMNS if names.count(name) > 1]
+    faults += [f"{where}: column {name!r} is there twice" for name in COLUMNS if names.count(name) > 1]
     missing = [name for name in _REQUIRED if name not in names]
     return faults + [f"{where}: the column {name!r} is missing; known: {columns}" for name in missing]
 

@@ -21,13 +21,13 @@ class Sample:
 
 
 def draw_balanced(sessions: Sequence[Session], size: int, seed: int) -> Sample:
-    """Draw sessions so that each kind of question, the category of a session's first one, stands there as often as the others.
+    """Draw sessions with equally many of each kind of question, the category of a session's first one.
 
     The kinds take turns, in an order that the seed decides, until there are enough; one without sessions left is passed over. Kinds and
     the seed alone decide, never an answer. Sessions without turns are never drawn.
 
     Args:
-        sessions: All sessions, in an order that is always the same.
+        sessions: All sessions, in a fixed order.
         size: Number of sessions; all of them if there are fewer.
         seed: Seed of the draw.
     """

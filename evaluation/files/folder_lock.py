@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 def lock_folders(*folders: Path | None) -> Iterator[None]:
     """Hold the locks of folders while the context lasts.
 
-    Missing folders are made; one that was made and stays empty is removed again. A file system without locks causes a warning, and the
-    folder is used without a lock. None stands for no folder.
+    Missing folders are made; an empty one is removed again. A file system without locks causes a warning, and the
+    folder is used without a lock. None: no folder.
 
     Raises:
         EvaluationError: Another process, or this one a second time, writes into one of them; the message says who.

@@ -18,7 +18,7 @@ from evaluation.records import EvaluationError
 
 MANIFEST = "run.json"
 WITHOUT_PICTURE = "without_picture"
-"""Key in run.json and the scores of the turns that were asked without their picture (``MissingPictures``)."""
+"""Key in run.json and the scores of the turns without their picture (``MissingPictures``)."""
 SPLIT, FULL_QUERIES = "split", "full_queries"
 """Settings in run.json: the split of the indices, and a hash of the queries for the web."""
 INDEX = "index"
@@ -31,23 +31,23 @@ log = logging.getLogger(__name__)
 
 
 def read_manifest(output_dir: Path) -> dict[str, Any]:
-    """Return what the answers in a folder were made with; empty if unknown."""
+    """Return the settings and versions of the answers in a folder; empty if unknown."""
     return read_json(output_dir / MANIFEST)
 
 
 def list_models(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return the models that a run noted, by role; none if what it noted is malformed."""
+    """Return the models that a run noted, by role; none if they are malformed."""
     models = about.get("models")
     return {str(role): str(model) for role, model in models.items() if model} if isinstance(models, Mapping) else {}
 
 
 def write_manifest(output_dir: Path, about: Mapping[str, Any], resume: bool) -> None:
-    """Write what a run is made with into run.json.
+    """Write the settings and versions of a run into run.json.
 
     Args:
         output_dir: Folder of the run.
         about: Settings and versions by name.
-        resume: Check that the folder's answers were made with the same, and keep what else was noted (``add_to_manifest``).
+        resume: Check that the folder's answers were made with the same, and keep its other notes (``add_to_manifest``).
 
     Raises:
         EvaluationError: The folder's answers were made with other settings, which the message names, or run.json cannot be read.
@@ -71,9 +71,7 @@ def _refuse_other_settings(output_dir: Path, earlier: Mapping[str, Any], about: 
     )
     remedy = "resume with those"
     if INDEX in changed:
-        remedy += (
-            "; after a change of what is indexed, ask everything again: without --resume, or in another --output-dir"
-        )
+        remedy += "; after a change of the indexed sources, ask everything again: without --resume, or in another --output-dir"
     raise EvaluationError(f"the answers in {output_dir} were made with other settings ({other}); {remedy}")
 
 
@@ -93,14 +91,14 @@ def _read_earlier(path: Path) -> dict[str, Any]:
 
 
 def add_to_manifest(output_dir: Path, more: Mapping[str, Any]) -> None:
-    """Add what becomes known only during a run, or changes when it is resumed; nothing compares it."""
+    """Add facts that become known during a run or change when it is resumed; nothing compares them."""
     write_json(output_dir / MANIFEST, {**read_manifest(output_dir), **_to_json_values(more)})
 
 
 def record_start(output_dir: Path) -> None:
     """Note the day and the commit of the code in run.json.
 
-    A run that is resumed later, or after a change, has several of them, in order and joined by commas.
+    A run resumed later, or after a change, has several of them, in order and joined by commas.
     """
     about = read_manifest(output_dir)
     for name, now in (("date", today()), ("commit", current_commit())):
@@ -117,7 +115,7 @@ def today() -> str:
 def current_commit(folder: Path | None = None) -> str:
     """Return the commit of a repository, by default this one, with ``-dirty`` if files were changed since; "" if unknown.
 
-    An installation has none, although the environment that it is in may lie within another repository.
+    An installation has none, although the environment that it is in may be within another repository.
     """
     if folder is None:
         if is_installed():

@@ -43,8 +43,8 @@ def build_turn_table(
 ) -> pd.DataFrame:
     """Build the table of judged turns, a row each.
 
-    ``seconds``, ``error`` and ``image_note`` are empty without a run log. By the rules of a release the table has the organiser's columns
-    alone, sorted by session and turn; ``judge_failed`` follows them if the judge failed on any turn.
+    ``seconds``, ``error`` and ``image_note`` are empty without a run log. By the rules of a release the table has only the
+    organiser's columns, sorted by session and turn; ``judge_failed`` follows them if the judge failed on any turn.
     """
     if rules.organiser_tables:
         return _build_organiser_table(turns, rules)
@@ -90,7 +90,7 @@ def write_outputs(
     Args:
         output_dir: Folder of the run.
         turns: Judged turns.
-        about: What the answers were made and judged with.
+        about: Settings, versions and judge of the answers.
         costs: Run log by turn.
         rules: Rules of the scores and tables.
 
@@ -106,7 +106,7 @@ def write_outputs(
 
 
 def read_about(run: Path) -> dict[str, Any]:
-    """Return what the run in a folder was made and judged with; empty if unknown."""
+    """Return the settings, versions and judge of the run in a folder; empty if unknown."""
     about = read_json(run / SCORES).get("about")
     return about if isinstance(about, dict) else {}
 
@@ -158,7 +158,7 @@ def _list_judged_texts(turn: AnsweredTurn) -> tuple[str, str, str]:
 
 
 def _add_causes(turns: Sequence[JudgedTurn], costs: Mapping[Key, RunLogLine]) -> list[JudgedTurn]:
-    """Add the causes of errors, which tables in the organiser's columns do not hold."""
+    """Add the causes of errors, which tables in the organiser's columns do not have."""
     causes = {key: line.error_cause for key, line in costs.items()}
     return [replace(judged, turn=replace(judged.turn, error_cause=causes.get(judged.turn.key))) for judged in turns]
 

@@ -23,7 +23,7 @@ DATA_SET_FOLDERS = ("single-turn", "multi-turn")
 class JsonLinesWriter:
     """Writer that appends JSON objects to a file; flushed lines survive a kill of process or machine.
 
-    If the disk is full, the OSError says what was being written (``agents.base.files.annotate_os_error``). Earlier lines stay.
+    If the disk is full, the OSError names the file (``agents.base.files.annotate_os_error``). Earlier lines stay.
     """
 
     def __init__(self, path: Path) -> None:
@@ -111,7 +111,7 @@ def read_all_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def _parse_lines(path: Path, lines: Iterable[bytes]) -> list[dict[str, Any]]:
-    """Parse the lines of a file that are not blank.
+    """Parse the non-blank lines of a file.
 
     Raises:
         EvaluationError: A line is broken.
@@ -137,7 +137,7 @@ def parse_json_object(line: bytes) -> dict[str, Any]:
     """Parse a line into a JSON object whose texts are well-formed (``agents.base.files.parse_json``).
 
     Raises:
-        ValueError: The line holds no JSON object.
+        ValueError: The line has no JSON object.
     """
     try:
         record = parse_json(line)
@@ -157,7 +157,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
     """Read saved answers, for judging them again.
 
     Only session_id, interaction_id, query, ground_truth and agent_response are required. turn_idx defaults to the
-    position within the session, total_turn_count to the number of its lines. Ids that are numbers become text.
+    position within the session, total_turn_count to the number of its lines. Numeric ids become text.
 
     Raises:
         EvaluationError: The file is missing, a folder or empty, or a line is malformed; the message names the line.
@@ -188,9 +188,7 @@ def read_responses(path: Path) -> list[AnsweredTurn]:
             is_ego = line.get("is_ego") or False  # the organiser's files may hold an empty text
             turn = parse_turn({**_ABSENT, **place, **line, "is_ego": is_ego})
             if turn.key in seen:
-                raise ValueError(
-                    f"{turn.interaction_id} stands in line {seen[turn.key]} already; keep one of the lines"
-                )
+                raise ValueError(f"{turn.interaction_id} is in line {seen[turn.key]} already; keep one of the lines")
             seen[turn.key] = number
             earlier.append(turn.interaction_id)
             turns.append(turn)
@@ -211,7 +209,7 @@ def find_run_files(run: Path, name: str) -> list[Path]:
     both = [path for path in below if path.parent.name in DATA_SET_FOLDERS]
     if own.is_file() and both:
         named = ", ".join(map(shorten_name, (own, *both)))
-        raise EvaluationError(f"{shorten_name(run)} holds two runs; name one of {named}")
+        raise EvaluationError(f"{shorten_name(run)} has two runs; name one of {named}")
     return [own] if own.is_file() else below
 
 
@@ -219,7 +217,7 @@ def find_records(answers: Path) -> Path | None:
     """Return the folder whose run.json, run log and traces are of these answers.
 
     Returns:
-        None for a file of another name than a run gives its answers, beside which the records of another run may lie.
+        None for a file of another name than a run gives its answers, beside which the records of another run may be.
     """
     return answers.parent if answers.name == RESPONSES else None
 
@@ -237,7 +235,7 @@ def refuse_repeated(turns: Mapping[Path, Iterable[AnsweredTurn]]) -> None:
                 session, interaction = turn.key
                 shared = f"turn {interaction} of session {session}"
                 raise EvaluationError(
-                    f"{shorten_name(earlier)} and {shorten_name(place)} both hold {shared}: they are several runs, not one over both "
+                    f"{shorten_name(earlier)} and {shorten_name(place)} both have {shared}: they are several runs, not one over both "
                     "data sets; name each alone"
                 )
 
@@ -249,7 +247,7 @@ _ABSENT = {"image_quality": None, "query_category": "", "domain": "", "dynamism"
 def parse_turn(values: Mapping[str, Any]) -> AnsweredTurn:
     """Parse the fields of an answered turn, ignoring others; numbers and truth values may be text.
 
-    An ``error_cause`` that is no text, or empty, is none.
+    An ``error_cause`` must be non-empty text; any other is dropped.
 
     Raises:
         ValueError: A field is missing or malformed.

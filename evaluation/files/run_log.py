@@ -50,7 +50,7 @@ class Latency:
         late_batches: Calls that took more than 10 s times their number of turns.
         late_dialogs: Dialogs whose turns took more than 30 s together.
         reply_hits: Replies that came from a reply cache; None if no call had one.
-        reply_misses: Replies that the cache did not hold.
+        reply_misses: Replies that the cache did not have.
         uncached_turns: Turns of calls that took no reply from a cache.
         uncached_mean_turn: Mean seconds of those turns; None if there are none.
     """
@@ -92,13 +92,13 @@ def summarise_latency(costs: Iterable[RunLogLine]) -> Latency | None:
 
 @dataclass(frozen=True)
 class MissingPictures:
-    """Turns that were asked without their picture.
+    """Turns asked without their picture.
 
     Attributes:
         turns: Number of such turns.
         of: Number of answered turns.
-        ego_turns: Those of ``turns`` that are about an egocentric picture.
-        photos: Pictures that were missing: a dialog has one.
+        ego_turns: Those of ``turns`` with an egocentric picture.
+        photos: Missing pictures: a dialog has one.
         such_as: Why the first of them was missing.
     """
 

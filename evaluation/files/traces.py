@@ -85,7 +85,7 @@ def read_traces(path: Path, *, is_required: bool = False) -> dict[Key, TurnRecor
 
 
 def find_failing_stages(records: Iterable[TurnRecord]) -> dict[str, str]:
-    """Return the stages that failed or hung on every turn on which they were tried, each with what it said first."""
+    """Return the stages that failed or hung on every turn on which they were tried, each with its first message."""
     failed: dict[str, str] = {}
     ran: set[str] = set()
     for record in records:

@@ -1,4 +1,4 @@
-"""Chooses a judge and asks it for a whole run. Judges decide on answers that are neither exact nor a miss."""
+"""Chooses a judge and asks it for a whole run. Judges decide on answers that are neither exact nor a refusal."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ LOCAL_PROFILE = "embedded"
 class NoJudge:
     """Judge that calls every item wrong: ``--eval-model None`` in the organiser's releases.
 
-    Exact answers, which are not judged, are then the only correct ones.
+    Exact answers, which need no judge, are then the only correct ones.
     """
 
     name = "none (exact answers alone)"
@@ -202,7 +202,7 @@ def choose_judge(
 
     Raises:
         JudgeError: The model has neither a key nor a server; its cost is limited but its price unknown; the
-            checkout holds no judge; or a judge of one's own cannot be imported or is none.
+            checkout has no judge; or a judge of one's own cannot be imported or is none.
     """
     if eval_model is None:
         eval_model = rules.judge_model if os.environ.get("OPENAI_API_KEY") else "rule"
@@ -233,7 +233,7 @@ def needs_accepted_answers(judge: str) -> bool:
 
 
 def explain_strictness(judge: str) -> str:
-    """Say what the rule judge lacks without a data set; "" for judges of another name."""
+    """Explain why the rule judge is stricter without a data set; "" for other judges."""
     if not needs_accepted_answers(judge):
         return ""
     return "without --dataset the rule judge knows no accepted answers, and takes more right answers for wrong"

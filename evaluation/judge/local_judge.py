@@ -22,7 +22,7 @@ from evaluation.judge.rule_judge import SURE, RuleJudge
 from evaluation.records import JudgeError, JudgeItem, Verdict
 
 CUTS = Path(__file__).with_name("cuts")
-"""Folder of the cuts that were fitted on labels by hand, one file a profile. Probabilities of different models, and of different prompts,
+"""Folder of the cuts fitted on labels by hand, one file a profile. Probabilities of different models, and of different prompts,
 are not on one scale."""
 
 UNFITTED = 0.5
@@ -33,7 +33,7 @@ ASK = Ask("judge/yes_or_no", P_YES)
 
 @dataclass(frozen=True)
 class YesOrNo:
-    """A profile's chat model that is asked whether answers are right; loaded at the first question.
+    """A profile's chat model, asked whether answers are right; loaded at the first question.
 
     Attributes:
         profile: Name of its profile.
@@ -55,7 +55,7 @@ class YesOrNo:
 
     @property
     def name(self) -> str:
-        """Name of the model, which is loaded to know it."""
+        """Name of the model, which is loaded first."""
         with convert_to_judge_errors():
             return self.chat(self.prompts[ASK.prompt].settings.model).name
 
@@ -96,7 +96,7 @@ class Tally(BaseModel):
 
 
 class FittedCut(BaseModel):
-    """Cut of a model and a prompt that was fitted on labels by hand.
+    """Cut of a model and a prompt, fitted on labels by hand.
 
     Attributes:
         prompt: Digest of the prompt.

@@ -16,7 +16,7 @@ from evaluation.records import JudgeError, JudgeItem, Verdict
 from evaluation.rules import JudgeStyle
 
 TRIES = 3
-"""Number of requests for a reply that holds a verdict (starter kit)."""
+"""Number of requests for a reply that has a verdict (starter kit)."""
 
 
 def choose_style(model: str) -> JudgeStyle:
@@ -30,11 +30,11 @@ def choose_style(model: str) -> JudgeStyle:
 
 
 class OpenAIJudge:
-    """Judge that asks a chat model; see ``JudgeServer`` for the arguments that are not listed here.
+    """Judge that asks a chat model; see ``JudgeServer`` for its other arguments.
 
     Args:
         style: ``structured`` or ``explained``; None: by the model's name.
-        cache: Folder of the replies that hold a verdict; None: no cache.
+        cache: Folder of the replies that have a verdict; None: no cache.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
         release_verdicts: Whether an explained reply is parsed as the research release does; always with the organiser's words.
         server: Arguments of ``JudgeServer``: timeout, patience and pauses.

@@ -43,20 +43,19 @@ NamedRules = Annotated[InstanceOf[Rules], BeforeValidator(_look_up_rules)]
 class JudgeOptions(Options):
     """Rules by which answers are judged, and how a judge behind a server is asked."""
 
-    group = "who judges"
+    group = "judge"
 
     rules: Annotated[NamedRules, Flag(choices=tuple(RULES))] = Field(
         OURS,
-        description="whose rules hold for order, images, scores, tables and the defaults below: ours or a release's "
-        "(docs/rules.md)",
+        description="rules of order, images, scores, tables and the defaults below: ours or a release's (docs/rules.md)",
     )
     judge_style: JudgeStyle | None = Field(
         None, description="the challenge's prompt or the research release's; not given: by rules, or by model"
     )
     organiser: Annotated[Path | None, Flag(metavar="PATH")] = Field(
         None,
-        description="checkout of the starter kit or the research release: the judge gets its words (read, never run) "
-        "in place of ours",
+        description="checkout of the starter kit or the research release: its prompt for the judge (read, never run) "
+        "replaces ours",
     )
     max_cost: Annotated[float | None, Flag(metavar="USD")] = Field(
         None,

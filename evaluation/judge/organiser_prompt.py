@@ -28,7 +28,7 @@ _PLACES = {
     "agent_response": "response",
     "prediction": "response",
 }
-"""Our names of what the organiser's variables hold."""
+"""Our names of the organiser's variables."""
 
 _VALUE_NAMES = {"query", "ground_truth", "response"}
 _DEEPEST = 20
@@ -39,7 +39,7 @@ EXPLAINED_SETTINGS: Mapping[str, Any] = {"max_tokens": 1024, "temperature": 0.0}
 """Settings that the research release sends besides (evaluation/llm_judge.py, evaluation/config.py)."""
 
 _Pieces = tuple[tuple[Literal["text", "value"], str], ...]
-"""A message in pieces: text, and names of ``_VALUE_NAMES`` for what is judged."""
+"""A message in pieces: text, and names of ``_VALUE_NAMES`` for the judged values."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def _find_reply_class(trees: Iterable[ast.Module]) -> tuple[str, str]:
     """Return name and docstring of the class that a request names as its ``response_format``.
 
     Returns:
-        "" for a name or docstring that is missing.
+        "" for a missing name or docstring.
     """
     nodes = [node for tree in trees for node in ast.walk(tree)]
     class_names = [
@@ -173,7 +173,7 @@ def _list_assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _find_messages(tree: ast.AST) -> Iterator[tuple[ast.expr, _Pieces]]:
-    """Yield the system and user message of each list whose user message holds all that is judged."""
+    """Yield the system and user message of each list whose user message has all judged values."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.List):
             continue

@@ -47,7 +47,7 @@ def _find_verdicts(reply: str) -> Iterator[Verdict]:
 
 
 def parse_explained_verdict(reply: str) -> Verdict | None:
-    """Parse the last line of an explanation, which has to be the verdict alone: "Result: CORRECT" or "WRONG", in any case and marks.
+    """Parse the last line of an explanation, which must be the bare verdict: "Result: CORRECT" or "WRONG", in any case and marks.
 
     Returns:
         None for any other last line, such as "Result: INCORRECT", "NOT CORRECT" or "PARTIALLY CORRECT".
@@ -60,7 +60,7 @@ def parse_explained_verdict(reply: str) -> Verdict | None:
 def parse_release_verdict(reply: str) -> Verdict | None:
     """Parse the verdict at the end of an explanation, exactly as the research release does.
 
-    That is evaluation/llm_judge.py. Wrong goes first, wherever "Result: WRONG" stands. The last line may hold the bare word, and
+    That is evaluation/llm_judge.py. Wrong goes first, wherever "Result: WRONG" stands. The last line may have the bare word, and
     "INCORRECT" there counts as "CORRECT".
 
     Returns:

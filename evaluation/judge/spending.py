@@ -56,7 +56,7 @@ class Spending:
     def __init__(self, price: Price | None = None, limit: float | None = None) -> None:
         if limit is not None and price is None:
             raise JudgeError(
-                "--max-cost needs the model's price, which is not known: name it with --judge-price READ,WRITTEN"
+                "--max-cost needs the model's price, which is unknown: name it with --judge-price READ,WRITTEN"
             )
         self.price = price
         self.limit = limit

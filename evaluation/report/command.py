@@ -43,7 +43,7 @@ def _write(options: ReportOptions, console: Console) -> None:
     records, faults = parse_lines(lines)
     last = options.traces[-1]
     if not records:
-        reason = f"no line can be read; of the first: {faults[0]}" if faults else "it holds no turn yet"
+        reason = f"no line can be read; of the first: {faults[0]}" if faults else "it has no turn yet"
         raise EvaluationError(f"{last} has nothing to show: {reason}")
     if faults:
         console.print(
@@ -90,7 +90,7 @@ def parse_lines(lines: Sequence[bytes]) -> tuple[list[TurnRecord], list[str]]:
     """Parse lines of traces, in the order in which they were asked.
 
     Returns:
-        The records, and what is wrong with each line that cannot be read. A last line without its end is being written: it is neither.
+        The records, and the fault of each unreadable line. A last line without its end is still being written: it is neither.
     """
     records, faults = [], []
     for place, line in enumerate(lines):

@@ -42,11 +42,11 @@ def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scor
 
 
 def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callable[[JudgedTurn], str | None]) -> None:
-    """Print how many given answers are right and wrong by what they come from; nothing if no record says it."""
+    """Print the counts of right and wrong answers by origin; nothing without records."""
     groups = group_turns(turns, origin)
     if not groups:
         return
-    table = Table(title="By what the answer comes from", title_justify="left")
+    table = Table(title="By origin of the answer", title_justify="left")
     table.add_column("answer from", no_wrap=True)
     for column in ("answers", "right", "wrong"):
         table.add_column(column, justify="right")

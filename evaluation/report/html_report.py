@@ -65,7 +65,7 @@ class ReportPart:
         photos: Functions that load the photo, by session_id; sessions without one show none.
         traces: Records of turns, as ``traces.read_traces`` returns them.
         costs: Run log by turn.
-        about: What the answers were made and judged with.
+        about: Settings, versions and judge of the answers.
         accept: Accepted short answers by interaction_id, of the turns that have some.
     """
 
@@ -106,7 +106,7 @@ class ReportPart:
 
     @cached_property
     def slices(self) -> dict[str, dict[str, tuple[Group, Scores]]]:
-        """Groups of each slice that tells turns apart, with the turns that the rules count."""
+        """Groups of each slice with more than one group, over the counted turns."""
         keys = {**SLICES, "answer from": self.find_origin}
         slices = {name: sorted(group_turns(self.counted, key).items()) for name, key in keys.items()}
         return {
@@ -116,7 +116,7 @@ class ReportPart:
         }
 
     def find_origin(self, judged: JudgedTurn) -> str | None:
-        """Return what the given answer of a turn comes from, in words; None for a miss, or without a record."""
+        """Return the origin of a turn's given answer in words; None for a miss, or without a record."""
         return _name_origin(judged, self.matched.get(judged.turn.key))
 
     @cached_property
@@ -143,12 +143,12 @@ class ReportPart:
 
     @cached_property
     def failing(self) -> dict[str, str]:
-        """Stages that failed on every turn, with what they said."""
+        """Stages that failed on every turn, with their messages."""
         return find_failing_stages(self.matched.values())
 
     @cached_property
     def missing(self) -> MissingPictures | None:
-        """Turns of this part that were asked without their picture, or None."""
+        """Turns of this part without their picture, or None."""
         return count_missing_pictures([judged.turn for judged in self.turns], self.costs)
 
     @cached_property
@@ -158,7 +158,7 @@ class ReportPart:
 
 
 def _name_origin(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:
-    """Name what the given answer of a turn comes from; None for a miss, or without a record."""
+    """Return the origin of a given answer in words; None for a miss, or without a record."""
     return None if trace is None or judged.miss else trace.origin
 
 
@@ -172,7 +172,7 @@ class Span:
 
 
 class TracedView:
-    """What the template shows of a turn's record, whoever asked."""
+    """View of a turn's record for the template, whoever asked."""
 
     trace: TurnRecord | None
 
@@ -189,7 +189,7 @@ class TracedView:
 
     @property
     def checks(self) -> dict[str, bool | float | str]:
-        """Results of the verifiers, the decision, and what a given answer comes from."""
+        """Results of the verifiers, the decision, and the origin of a given answer."""
         if self.trace is None:
             return {}
         decision = {"decision": str(self.trace.decision)} if self.trace.decision else {}
@@ -251,7 +251,7 @@ class TurnView(TracedView):
 
     @property
     def origin(self) -> str:
-        """What a given answer comes from, in words; "" if unknown."""
+        """Origin of a given answer in words; "" if unknown."""
         return _name_origin(self.judged, self.trace) or ""
 
     @property
@@ -324,7 +324,7 @@ def write_html(path: Path, template: str, **values: Any) -> Path:
 
 
 def _link_web(url: str) -> str | None:
-    """Return the address that a source links to; None for a source that is none of the web."""
+    """Return the address of a web source; None for any other source."""
     return url if url.startswith(("http://", "https://")) else None
 
 
@@ -441,7 +441,7 @@ def show_session(
 
 
 def _explain_error(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:
-    """Say what failed on a turn: what made it an error, or what the agent went on in spite of."""
+    """Name the failure of a turn: the cause of an error, or a fault in spite of which the agent answered."""
     cause = judged.turn.error_cause
     if cause is None:
         return None if trace is None else trace.error

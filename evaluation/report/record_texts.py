@@ -36,7 +36,7 @@ def format_value(value: Any) -> str:
 
 
 def collect_notes(stage: StageRecord) -> dict[str, str]:
-    """Collect what a stage found and noted, by name; boxes and evidence are shown elsewhere."""
+    """Collect the findings and notes of a stage by name; boxes and evidence are shown elsewhere."""
     notes: dict[str, Any] = {"entity": stage.entity, "queries": list(stage.queries)}
     notes["not recognised; nearest"] = [vars(stage.nearest)] if stage.nearest is not None else []
     notes["left out, because"] = stage.nearest.left_out if stage.nearest is not None else ""

@@ -60,7 +60,7 @@ def _join_values(values: Sequence[Any]) -> Any:
 
 
 def omit_card_fields(about: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a card does not say of a run."""
+    """Return the fields of a run that its card lacks."""
     return {name: value for name, value in about.items() if name not in _FIELDS and value not in (None, "", [])}
 
 

@@ -46,7 +46,7 @@ class StageTime:
 
 
 def compute_risk_curves(turns: Sequence[JudgedTurn], traces: Mapping[Key, TurnRecord]) -> list[RiskCurve]:
-    """Compute a risk curve for each signal that the traces hold of the given answers.
+    """Compute a risk curve for each signal that the traces have of the given answers.
 
     Answers that the judge failed on are left out. Curves of signals that all answers have end in the same point.
     """

@@ -83,8 +83,8 @@ def write_served_report(path: Path, records: Sequence[TurnRecord], folder: Path,
     Args:
         path: The file.
         records: The turns, in the order in which they were asked.
-        folder: Folder of the traces, which holds the pictures that they name.
-        about: What stands under the title, by name.
+        folder: Folder of the traces, which has the pictures that they name.
+        about: Lines under the title, by name.
     """
     calls = Counter(map(_name_call, records))
     views = [ServedView(record, calls[_name_call(record)]) for record in records]
@@ -116,7 +116,7 @@ def write_served_report(path: Path, records: Sequence[TurnRecord], folder: Path,
 
 
 def _name_call(record: TurnRecord) -> tuple[float, int]:
-    """Return what the turns of a call have in common: servers count calls anew when they start."""
+    """Return a key for the turns of one call; the number alone is not unique, because servers count from their start."""
     return record.began, record.batch
 
 
@@ -139,7 +139,7 @@ def _list_models(records: Sequence[TurnRecord]) -> str:
 
 
 def _group_dialogs(views: Sequence[ServedView]) -> list[list[ServedView]]:
-    """Group the turns of an evaluation by session; every other turn stands alone."""
+    """Group the turns of an evaluation by session; every other turn is a dialog of its own."""
     dialogs: dict[str, list[ServedView]] = {}
     for number, view in enumerate(views):
         dialogs.setdefault(view.trace.session_id or f"#{number}", []).append(view)
@@ -153,7 +153,7 @@ def _show_dialog(dialog: Sequence[ServedView], folder: Path) -> SessionView:
 
 
 def format_time(began: float) -> str:
-    """Format a Unix time; "" for 0 and for a number that is no time."""
+    """Format a Unix time; "" for 0 and for an impossible time."""
     try:
         return f"{datetime.fromtimestamp(began, UTC):%Y-%m-%d %H:%M:%S} UTC" if began else ""
     except (OverflowError, ValueError, OSError):  # no time of a clock

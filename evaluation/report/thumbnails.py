@@ -52,7 +52,7 @@ def make_thumbnail(image: Image.Image, boxes: Sequence[BoxFound] = ()) -> Image.
 
 
 def make_captions(boxes: Sequence[BoxFound]) -> list[str]:
-    """Return the number of each box with its label, which is left out if an earlier box or every box has the same one."""
+    """Return the number of each box and its label, unless an earlier box or every box has the same label."""
     labels = [box.label for box in boxes]
     shown = [label if len({*labels}) > 1 and label not in labels[:place] else "" for place, label in enumerate(labels)]
     return [f"{number} {label}".rstrip() for number, label in enumerate(shown, 1)]

@@ -42,7 +42,7 @@ class FrameError(ValueError):
 
 
 class Channel:
-    """Frames over a socket: a length, JSON, and blobs whose lengths the JSON holds.
+    """Frames over a socket: a length, JSON, and blobs whose lengths the JSON has.
 
     Args:
         connection: The socket.
@@ -283,7 +283,7 @@ def make_web_search_result(parent: Parent) -> type:
     """Return the kit's ``WebSearchResult``, whose pages the parent reads from its caches."""
 
     class WebSearchResult:
-        """A web result that has its whole page as ``page_content``; "" if no cache holds the page."""
+        """A web result that has its whole page as ``page_content``; "" if no cache has the page."""
 
         def __init__(self, result: dict[str, Any]) -> None:
             self.result = result

@@ -52,7 +52,7 @@ class CallResult:
         seconds: Wall time of the call.
         error: Why "I don't know" replaced every answer, or None.
         hits: Replies of chat models that came from a reply cache; None without such a cache.
-        misses: Replies that the cache did not hold.
+        misses: Replies that the cache did not have.
         records: The agent's record of each turn (``agents.record``), in the order of the slots; empty if it keeps none.
     """
 

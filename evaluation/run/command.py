@@ -100,7 +100,7 @@ def _refuse_other_run(own: Path, saved: Path) -> None:
 
     if own.is_file() and not own.samefile(saved):
         raise EvaluationError(
-            f"{own.parent} holds another run, whose tables those of {saved} would replace: name another --output-dir"
+            f"{own.parent} has another run, whose tables those of {saved} would replace: name another --output-dir"
         )
 
 

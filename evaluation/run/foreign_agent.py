@@ -39,7 +39,7 @@ Search = Callable[..., Sequence[Mapping[str, Any]]]
 """The organiser's pipeline: ``search(picture or text, k=)``."""
 
 ReadPage = Callable[[str], str]
-"""Returns the whole page at a URL; "" if no cache holds it."""
+"""Returns the whole page at a URL; "" if no cache has it."""
 
 
 class ForeignAgentError(RuntimeError):
@@ -160,7 +160,7 @@ class _Process:
             return f"its process was ended by signal {-status}"
 
     def end(self, seconds: float) -> None:
-        """End the process, with all that it started: by itself within some seconds, else killed."""
+        """End the process, with all that it started: on its own within some seconds, else killed."""
         self.channel.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
@@ -207,7 +207,7 @@ class ForeignAgent(BaseAgent):
         except ForeignAgentError as error:
             self.close()
             raise EvaluationError(
-                f"agent {place.agent!r} of {place.root} cannot be built: {error}; {place.log} has what it printed. "
+                f"agent {place.agent!r} of {place.root} cannot be built: {error}; its output is in {place.log}. "
                 f"It ran under {place.python} (--agent-python)"
             ) from error
 
@@ -242,7 +242,7 @@ class ForeignAgent(BaseAgent):
         return [each["text"] if "text" in each else _not_text(each["type"]) for each in returned["answers"]]
 
     def close(self) -> None:
-        """End the process; it has some seconds to do so by itself."""
+        """End the process; it has some seconds to do so on its own."""
         if self._process is not None:
             self._process.end(END_SECONDS)
             self._process = None

@@ -143,7 +143,7 @@ GivenConversations = Annotated[InstanceOf[Conversations], BeforeValidator(parse_
 class AskedOptions(Options):
     """Questions that are asked."""
 
-    group = "what is asked"
+    group = "questions"
 
     dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
         None,
@@ -151,7 +151,7 @@ class AskedOptions(Options):
         "the questions of --knowledge, else the public data set from the hub",
     )
     knowledge: Annotated[Path | None, Flag(metavar="COLLECTION")] = Field(
-        None, description="folder of your own photos and pages, which is searched in place of the indices of --split"
+        None, description="folder of your own photos and pages, searched in place of the indices of --split"
     )
     split: str = Field("validation", description="split of the data set: validation or public_test")
     revision: str = Field(DEFAULT_REVISION, description="revision of the data set: v0.1.1 or v0.1.2")
@@ -169,7 +169,7 @@ class AskedOptions(Options):
         """File of one's own questions that is asked; None: a data set in the organiser's layout.
 
         Raises:
-            EvaluationError: The folder that should hold it holds none, or two.
+            EvaluationError: The folder that should hold it has none, or two.
         """
         from evaluation.data.question_files import find_questions, require_questions
 
@@ -181,7 +181,7 @@ class AskedOptions(Options):
 class AgentOptions(ProbedModelOptions):
     """The agent that answers, and how it is called."""
 
-    group = "who answers"
+    group = "agent"
 
     profile: str = Field(
         "embedded", description="models and time limits: a file in profiles/ by its name, or any .toml file by its path"
@@ -206,18 +206,18 @@ class AgentOptions(ProbedModelOptions):
     cache: CacheOption = Field(DEFAULT_CACHE, description="folder for indices, models, images and judgements")
     tokenizer: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
         None,
-        description="tokenizer that cuts answers at 75 tokens, the first of which begins the text; not given: Llama-3.2's, "
+        description="tokenizer that cuts answers at 75 tokens, one of them for the begin of text; not given: Llama-3.2's, "
         "else a stand-in",
     )
     max_failures: Annotated[int, Flag(metavar="N")] = Field(
         3,
         ge=0,
-        description="stop after N calls in a row in which agent or model failed on every turn, or N answers in a row on which the judge "
-        "gave no verdict; these are not kept, so that --resume asks them again; 0: never",
+        description="stop after N calls in a row with a failure on every turn, or N answers in a row without a verdict; these are not "
+        "kept, so that --resume asks them again; 0: never",
     )
     fail_on_error: Annotated[GivenErrorLimit, Flag(metavar="SHARE_OR_COUNT")] = Field(
         DEFAULT_ERROR_LIMIT,
-        description="end with status 1 when more turns than this are errors or not judged: a share such as 0.05 or 5%, or a count. Their "
+        description="end with status 1 if more turns than this are errors or not judged: a share such as 0.05 or 5%, or a count. Their "
         "answers are kept; --resume asks them again",
     )
     reply_cache: Annotated[Path | None, Flag(metavar="DIR", bare=_BELOW_CACHE)] = Field(
@@ -235,7 +235,7 @@ class AgentOptions(ProbedModelOptions):
 class RunJudgeOptions(JudgeOptions):
     """The judge of a run's answers."""
 
-    group = "who judges"
+    group = "judge"
 
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None,
@@ -252,7 +252,7 @@ class RunJudgeOptions(JudgeOptions):
 class DatasetOptions(AskedOptions):
     """Questions that are asked, and their data set."""
 
-    group = "what is asked"
+    group = "questions"
 
     dataset_type: Literal["single-turn", "multi-turn", "both"] = Field(
         "single-turn",
@@ -268,7 +268,7 @@ class DatasetOptions(AskedOptions):
 class PresetOptions(AgentOptions):
     """The agent that answers, and its preset."""
 
-    group = "who answers"
+    group = "agent"
 
     preset: str = Field(
         "best", description="preset of the agent: a file in presets/ by its name, or any .toml file by its path"
@@ -283,7 +283,7 @@ class PresetOptions(AgentOptions):
     )
     full_query_path: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,
-        description="queries that the evaluation searches the web by instead of the questions, under --calls research-release: "
+        description="web queries of the evaluation in place of the questions, under --calls research-release: "
         "JSON lines with interaction_id and agent_response",
     )
 
@@ -291,7 +291,7 @@ class PresetOptions(AgentOptions):
 class ForeignAgentOptions(Options):
     """An agent of another repository, in a process of its own."""
 
-    group = "an agent of another repository"
+    group = "agent of another repository"
 
     agent_root: Annotated[Path | None, Flag(metavar="DIR")] = Field(
         None,
@@ -304,18 +304,18 @@ class ForeignAgentOptions(Options):
     agent_seconds: Annotated[float, Flag(metavar="S")] = Field(
         60.0,
         gt=0,
-        description="seconds a turn after which that process counts as hung: it is killed, and started again for the next batch. The "
-        "challenge allows 10",
+        description="seconds a turn until that process counts as hung: it is killed, and started again for the next batch. The challenge "
+        "allows 10",
     )
     agent_memory: Annotated[float | None, Flag(metavar="GB")] = Field(
-        None, gt=0, description="memory that the process may take; not given: any. The challenge has 32"
+        None, gt=0, description="memory limit of that process; not given: none. The challenge has 32"
     )
 
 
 class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOptions):
     """Run the CRAG-MM agent over a data set and score its answers."""
 
-    group = "the run"
+    group = "run"
 
     mode: Literal["generate", "evaluate", "both"] = Field("both", description="answer, judge saved answers, or both")
     input_file: Annotated[Path | None, Flag(metavar="FILE")] = Field(
@@ -323,12 +323,12 @@ class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOpt
     )
     output_dir: Path = Field(Path("results"), description="folder for answers, scores and report")
     resume: bool = Field(
-        False, description="continue the run in --output-dir; answers that the judge failed on are judged again"
+        False, description="continue the run in --output-dir; answers without a verdict are judged again"
     )
     record_requests: bool = Field(
         False,
-        description="trace.jsonl holds each request to a chat model as the model received it, with the pictures in "
-        "request_images/: what python -m training.collect makes training data of. The same as --set trace.requests=true",
+        description="keep each request to a chat model in trace.jsonl, with its pictures in request_images/, for "
+        "python -m training.collect. The same as --set trace.requests=true",
     )
     replicas: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
@@ -337,7 +337,7 @@ class RunOptions(DatasetOptions, PresetOptions, ForeignAgentOptions, RunJudgeOpt
         "this process",
     )
     ray_address: Annotated[str | None, Flag(metavar="HOST:PORT")] = Field(
-        None, description="Ray cluster on which --replicas run, or auto; not given: one is started on this machine"
+        None, description="Ray cluster for --replicas, or auto; not given: start one on this machine"
     )
     display_conversations: Annotated[int | None, Flag(metavar="N")] = Field(
         None, description="print the first N dialogs; not given: 0, by the rules of a release 10"

@@ -266,8 +266,8 @@ def find_mismatches(turns: Sequence[AnsweredTurn], dataset: CragDataset | None) 
         num_unknown, num_changed = count_strange(turns, questions)
         if num_unknown:
             mismatches.append(
-                f"{num_unknown} of {len(turns)} answers are to no question of {dataset.name}, which tells nothing of them: check --split, "
-                "--revision and --dataset-type"
+                f"{num_unknown} of {len(turns)} answers are to no question of {dataset.name}, which says nothing about them: check "
+                "--split, --revision and --dataset-type"
             )
         if num_changed:
             mismatches.append(

@@ -149,7 +149,7 @@ def read_full_queries(path: Path) -> dict[str, str]:
     Its JSON lines have ``interaction_id`` and, as an agent's answers are saved, ``agent_response``.
 
     Raises:
-        EvaluationError: The file cannot be read, or holds no such line.
+        EvaluationError: The file cannot be read, or has no such line.
     """
     queries = {
         str(line["interaction_id"]): str(line["agent_response"])

@@ -133,7 +133,7 @@ class Replicas:
         count: Number of replicas.
         start: Makes the handle of a new ``Replica``.
         about: What the replicas have to be made with.
-        search: Search for the replicas of a machine; None: each searches by itself.
+        search: Search for the replicas of a machine; None: each searches on its own.
 
     Raises:
         EvaluationError: They cannot be started, or are made with something else.

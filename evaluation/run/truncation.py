@@ -145,7 +145,7 @@ def load_truncator(source: str | None = None) -> Truncator:
         source: Hub id or folder; None: Llama-3.2's, else the stand-in package's, else the rule.
 
     Raises:
-        EvaluationError: ``source`` is given and holds no tokenizer.
+        EvaluationError: ``source`` is given and has no tokenizer.
     """
     if source is not None:
         return make_truncator(source, local=Path(source).is_dir() or no_hub() is not None)

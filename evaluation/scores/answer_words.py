@@ -21,7 +21,7 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 def overlap(answer: str, ground_truth: str) -> float:
-    """Return the share of the ground truth's content words that stand in the answer, 0 to 1.
+    """Return the share of the ground truth's content words that are in the answer, 0 to 1.
 
     QA-Dragon (section 4.1) calls it "rule-based Overlap matching", section 4.3 "entity overlap with ground truth". Neither the paper nor
     its released code gives a formula. This is its plain reading as a recall of words: both texts are normalised (case, accents, number

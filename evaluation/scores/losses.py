@@ -18,7 +18,7 @@ from evaluation.records import JudgedTurn
 _POLARITY = {("yes",), ("no",)}
 
 Source = tuple[str, str]
-"""Name and text of something that was indexed."""
+"""Name and text of an indexed source."""
 
 
 class Loss(StrEnum):
@@ -101,10 +101,10 @@ def find_loss(way: Way) -> Loss:
 
 @dataclass(frozen=True)
 class Sighting:
-    """Chunk of evidence that holds an accepted answer, where it came farthest.
+    """Chunk of evidence that has an accepted answer, where it came farthest.
 
     Attributes:
-        source: Its page, or the name of what it is about.
+        source: Its page, or the name of its subject.
         rank: Its place in the evidence of ``stage``, from 1.
         stage: The last stage that kept it.
         kept: Number of chunks that the next stage kept, which dropped it, or ``stage`` itself if a prompt showed it.
@@ -145,14 +145,14 @@ def explain_loss(
     answerable: bool,
     indexed: Sequence[Source] | None = None,
 ) -> Explained | None:
-    """Explain why a turn was lost; None for a turn that was not.
+    """Explain why a turn was lost; None for any other turn.
 
     Args:
         judged: The turn with its verdict.
         record: Its record, if the agent keeps one.
         answers: The accepted short answers; none if nobody knows them.
         answerable: Whether it is to be answered.
-        indexed: All that was indexed; None if it cannot be looked into.
+        indexed: All indexed sources; None if they cannot be read.
     """
     if not is_lost(judged, answerable=answerable):
         return None
@@ -180,9 +180,9 @@ def explain_loss(
 
 
 def find_answer(record: TurnRecord, answers: Sequence[str]) -> Sighting | None:
-    """Find the chunk with an accepted answer that came farthest; None if no evidence holds one.
+    """Find the chunk with an accepted answer that came farthest; None if no evidence has one.
 
-    The last stage that kept evidence and asked a model is the one whose prompt showed it. A yes or a no stands in no evidence, so that any
+    The last stage that kept evidence and asked a model is the one whose prompt showed it. A yes or a no is in no evidence, so that any
     chunk counts for it.
     """
     stages = [stage for stage in record.stages if stage.evidence]
@@ -210,12 +210,12 @@ def _describe(
 
 
 def find_sources(indexed: Iterable[Source], answers: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the indexed sources that hold an accepted answer, each once."""
+    """Return the names of the indexed sources that have an accepted answer, each once."""
     return tuple(dict.fromkeys(name for name, text in indexed if holds_answer(text, answers)))
 
 
 def holds_answer(text: str, answers: Sequence[str]) -> bool:
-    """Return whether the words of an answer stand in a text, one after the other, with figures in one spelling."""
+    """Return whether the words of an answer are in a text, one after the other, with figures in one spelling."""
     words = _spell(text)
     return any(form.strip() and form in words for form in map(_spell, answers))
 

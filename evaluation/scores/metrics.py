@@ -1,4 +1,4 @@
-"""Metrics of answers: each is one registered function here, and stands in scores, tables, report, LaTeX and figures by that alone."""
+"""Metrics of answers: each registered function is in scores, tables, report, LaTeX and figures."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Metric:
         name: Name in files.
         heading: Heading in tables, without the unit.
         compute: Returns its value for one turn.
-        unit: ``%`` for a share of 0 to 1, which is printed as a percentage; else the unit of the number, or "".
+        unit: ``%`` for a share of 0 to 1, printed as a percentage; else the unit of the number, or "".
         higher_is_better: None if neither is.
         in_runs: Whether every run has it; False for those that only ``answer_metrics`` tabulates, with accepted answers.
     """
@@ -96,7 +96,7 @@ def list_run_metrics() -> list[Metric]:
 
 @metric("Overlap")
 def overlap(judged: JudgedTurn, references: Sequence[str]) -> float:
-    """Return QA-Dragon's overlap, against the ground truth alone."""
+    """Return QA-Dragon's overlap with the ground truth."""
     return answer_words.overlap(judged.turn.agent_response, references[0])
 
 

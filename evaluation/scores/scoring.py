@@ -131,7 +131,7 @@ def count_unjudged(turns: Iterable[JudgedTurn]) -> int:
 
 
 def count_errors(turns: Iterable[JudgedTurn]) -> int:
-    """Count the turns that are errors. No rate leaves them out: rules count an error by its text, "I don't know"."""
+    """Count the errors. Every rate includes them: rules count an error by its text, "I don't know"."""
     return sum(turn.turn.error_cause is not None for turn in turns)
 
 
@@ -244,7 +244,7 @@ SPLITS = (
     Split(
         "by_answerable",
         "Question",
-        "whether graph and pages hold what its answer takes",
+        "whether graph and pages have its answer",
         lambda facts: _choose_name(facts.answerable, _QUESTIONS),
         _QUESTIONS,
     ),
@@ -264,7 +264,7 @@ def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
     Whole sessions are resampled because the turns of one dialog are not independent.
 
     Args:
-        sums: What each session adds up to, shape (sessions, columns).
+        sums: Sums of each session, shape (sessions, columns).
         rate: The rate of summed columns, each of shape (RESAMPLES,).
     """
     return _take_interval(rate(*resample_sums(sums)))
@@ -274,7 +274,7 @@ def resample_sums(sums: Floats) -> Floats:
     """Draw ``RESAMPLES`` times as many sessions as there are, with replacement, and add up each draw.
 
     Args:
-        sums: What each session adds up to, shape (sessions, columns).
+        sums: Sums of each session, shape (sessions, columns).
 
     Returns:
         Shape (columns, RESAMPLES).
@@ -315,7 +315,7 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:
     """Compute the change of truthfulness between two runs over the same sessions, and its interval.
 
-    The runs are compared session by session, and whole sessions are resampled. What is hard for both cancels out, so
+    The runs are compared session by session, and whole sessions are resampled. Hard sessions cancel out, so
     that the interval is narrower than those of the two runs suggest. Sessions that only one run has are left out.
 
     Returns:
@@ -362,7 +362,7 @@ def scores_dictionary(
 
     Args:
         turns: Judged turns.
-        about: What the scores were made with: judge, tokenizer, preset, ...
+        about: Origin of the scores: judge, tokenizer, preset, ...
         rules: Rules of the scores.
     """
     ego, totals = select_ego(turns), select_counted(turns, rules)

@@ -78,7 +78,7 @@ def build_tables(task: str, results: Sequence[Result]) -> list[ResultTable]:
 class AblateOptions(ComparisonOptions):
     """Run a preset whole and then without each of its parts, and tabulate the effect."""
 
-    group = "what is left out"
+    group = "ablation"
 
     preset: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
         ("best",), description="preset; may be repeated"
@@ -86,7 +86,7 @@ class AblateOptions(ComparisonOptions):
     without: Annotated[tuple[str, ...], Flag(metavar="NAME", repeated=True)] = Field(
         (),
         description=f"a part ({', '.join(part.name for part in (*PARTS, *MORE_PARTS))}), a stage, a group of stages, or KEY=VALUE for "
-        "another setting; may be repeated; not given: the first eight parts, as far as the preset has them",
+        "another setting; may be repeated; not given: the preset's parts among the first eight",
     )
 
 

@@ -1,4 +1,4 @@
-"""``crag test COLLECTION``: asks the questions of a collection, and says of each lost turn why, and what would mend it."""
+"""``crag test COLLECTION``: asks the questions of a collection, and gives cause and remedy of each lost turn."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse_truthfulness(text: object) -> float:
 class CollectionCheckOptions(CollectionRunOptions):
     """Ask the questions of a collection, and say why turns are lost."""
 
-    group = "the run"
+    group = "run"
 
     output_dir: Annotated[Path | None, Flag(metavar="DIR")] = Field(
         None, description="folder for answers, scores and reports; not given: the next of results/NAME/1, 2, ..."
@@ -109,8 +109,8 @@ def _check_truthfulness(folder: Path, minimum: float | None, console: Console) -
     if minimum is None or reached >= minimum:
         return 0
     console.print(
-        f"error: truthfulness is {100 * reached:.1f}%, and --min-truthfulness asks for {100 * minimum:.1f}%; the tables above say what was "
-        "lost",
+        f"error: truthfulness is {100 * reached:.1f}%, and --min-truthfulness asks for {100 * minimum:.1f}%; the tables above list the lost "
+        "turns",
         style="red", markup=False, soft_wrap=True,
     )  # fmt: skip
     return TOO_UNTRUTHFUL
@@ -120,7 +120,7 @@ def _read_entry(folder: Path) -> Entry:
     """Read a judged run.
 
     Raises:
-        EvaluationError: The folder holds none.
+        EvaluationError: The folder has none.
     """
     turns = tuple(read_turn_table(folder))
     run = SavedRun(folder, read_manifest(folder), frozenset(judged.turn.key for judged in turns))

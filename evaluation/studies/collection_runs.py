@@ -25,7 +25,7 @@ RESULTS = Path("results")
 class CollectionRunOptions(AgentOptions, RunJudgeOptions, JsonOptions):
     """A collection, the agent that answers its questions, and who judges."""
 
-    group = "who answers"
+    group = "agent"
 
     collection: Annotated[Path, Flag(positional=True)] = Field(
         description="folder of your own photos, pages and questions (docs/own_knowledge.md)"

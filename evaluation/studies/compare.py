@@ -90,7 +90,7 @@ def build_tables(task: str, results: Sequence[Result], *, groups: bool = False) 
 class CompareOptions(ComparisonOptions):
     """Run several presets and compare their scores."""
 
-    group = "what is compared"
+    group = "comparison"
 
     presets: Annotated[str, Flag(metavar="A,B,C")] = Field("all", description="presets, or all")
     also: Annotated[tuple[str, ...], Flag(metavar="LABEL=PRESET,-STAGE,KEY=VALUE", repeated=True)] = Field(
@@ -98,9 +98,9 @@ class CompareOptions(ComparisonOptions):
         description="a preset without some stages or with other settings, under a label of its own; may be repeated",
     )
     against: Annotated[str | None, Flag(metavar="NAME")] = Field(
-        None, description="preset or label that the others are tested against; not given: the first"
+        None, description="base of the tests, a preset or label; not given: the first"
     )
-    groups: bool = Field(False, description="tables by photo, question and answer too, where the data set knows them")
+    groups: bool = Field(False, description="tables by photo, question and answer too, if the data set states them")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

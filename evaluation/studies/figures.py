@@ -33,7 +33,7 @@ def describe_failing(label: str, failing: Iterable[str]) -> list[str]:
 
 
 def list_failing_stages(turns: Iterable[AnsweredTurn], traces: Mapping[Key, TurnRecord]) -> tuple[str, ...]:
-    """List the stages that failed on every one of these turns, each with what it said."""
+    """List the stages that failed on every one of these turns, each with its message."""
     reasons = find_failing_stages(traces[turn.key] for turn in turns if turn.key in traces)
     return tuple(f"{stage}: {reason}" for stage, reason in reasons.items())
 
@@ -48,10 +48,10 @@ class Figures:
         timed_turns: Turns of those calls.
         seconds_cached: Mean wall time a turn over all calls, if some took replies from a cache; None otherwise.
         reply_hits: Replies that came from a cache; None if the run had none.
-        reply_misses: Replies that the cache did not hold.
-        errors: Turns that are errors; the rates count them by their text, as missing.
+        reply_misses: Replies that the cache did not have.
+        errors: Turns without an answer because of a failure; the rates count them by their text, as missing.
         unjudged: Turns whose judge gave no usable reply; the rates count them as wrong.
-        failing: Stages that failed on every turn, each with what it said.
+        failing: Stages that failed on every turn, each with its message.
         cut_short: Turns that went without some of their stages because the time was up.
         intervals: 95% bootstrap intervals by the names in ``scoring.bootstrap_intervals``.
         conversation: Mean conversation score, with the early stop of dialogs.
@@ -81,7 +81,7 @@ class Result:
     """Result of a variant on one data set.
 
     Attributes:
-        about: What its run was made with.
+        about: Settings and versions of its run.
         base: Label of the result of the same data set that it was compared with, "" for none.
         against: Its difference from that result.
     """
@@ -103,7 +103,7 @@ class Result:
 def compare_with_bases(results: Sequence[Result], base_of: Callable[[Variant], str]) -> list[Result]:
     """Compare each result with its base, the result of its data set whose label ``base_of`` returns.
 
-    A result without a base, or that is its own, is not compared. p is adjusted for the number of results that have the same base.
+    A result without a base, or that is its own base, is not compared. p is adjusted for the number of results with the same base.
     """
     placed = {(result.task, result.variant.label): place for place, result in enumerate(results)}
     compared: dict[int, list[int]] = {}
@@ -165,7 +165,7 @@ def read_figures(run: Path) -> tuple[Figures, list[JudgedTurn]]:
     """Compute the figures of the run in a folder by its own rules, and return them with its turns.
 
     Raises:
-        EvaluationError: The folder holds no judged run.
+        EvaluationError: The folder has no judged run.
     """
     turns = select_counted(read_turn_table(run), RULES.get(str(read_about(run).get("rules")), OURS))
     return compute_figures(turns, [run]), turns

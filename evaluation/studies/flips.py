@@ -30,13 +30,13 @@ _MAX_CHARACTERS = 80
 """Most characters of a question or an answer on the terminal. The files hold all."""
 
 _NOT_COMPARED = frozenset({"stage", "began", "seconds", "calls", "reason", "notes"})
-"""Fields that are not compared: times, reasons, which quote how much time was left, and notes, which are compared one by one."""
+"""Fields left out of comparisons: times, reasons, which quote the time left, and notes, which are compared one by one."""
 
 _TIMES = frozenset({"began", "seconds"})
-"""Fields of an exchange that are not compared."""
+"""Fields of an exchange left out of comparisons."""
 
 _DIGITS = 3
-"""Decimals of scores that are compared. The last bits depend on what else was in the batch."""
+"""Compared decimals of scores. The last bits depend on the rest of the batch."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def name_verdict(judged: JudgedTurn) -> str:
 def find_first_difference(one: TurnRecord, other: TurnRecord) -> Difference:
     """Find the first stage that noted something else in both records, or that only one record has.
 
-    Runs of different presets have different stages in every turn, which tells little about one turn. So stages of both are
-    compared first, in the order of the first record. A stage that was skipped counts as one that noted nothing.
+    Runs of different presets have different stages in every turn, which says little about one turn. So stages of both are
+    compared first, in the order of the first record. A skipped stage counts as one without notes.
     """
     before, after = _flatten_stages(one), _flatten_stages(other)
     for name, notes in before.items():

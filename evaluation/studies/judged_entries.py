@@ -56,8 +56,8 @@ class SavedRun:
     """Run over one data set.
 
     Attributes:
-        folder: Folder beside the answers that may hold run log and traces.
-        about: What the run noted of how the answers were made; empty for other agents.
+        folder: Folder beside the answers that may have run log and traces.
+        about: Notes of the run on its settings and versions; empty for other agents.
         keys: The turns that it answered.
     """
 
@@ -102,17 +102,17 @@ class Entry:
 
     @property
     def about(self) -> dict[str, Any]:
-        """Join what its runs noted of how the answers were made; empty for other agents."""
+        """Join the notes of its runs on settings and versions; empty for other agents."""
         return join_manifests([run.about for run in self.runs])
 
     def describe_origin(self, turns: Sequence[JudgedTurn]) -> dict[str, Any]:
-        """Return what the runs of some of its turns noted."""
+        """Return the notes of the runs of some of its turns."""
         keys = {judged.turn.key for judged in turns}
         return join_manifests([run.about for run in self.runs if run.keys & keys])
 
     @cached_property
     def failing(self) -> tuple[str, ...]:
-        """Stages that failed on every turn, each with what it said; empty without traces."""
+        """Stages that failed on every turn, each with its message; empty without traces."""
         return list_failing_stages((judged.turn for judged in self.turns), read_all_traces(self.folders))
 
     @property
@@ -145,12 +145,11 @@ class Entries:
 class LabelOptions(Options):
     """Source of the questions' labels."""
 
-    group = "what is known of the questions"
+    group = "data set"
 
     dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
         None,
-        description="local folder with the data sets: gives labels to answers saved without them, and the rule judge its "
-        "accepted short answers",
+        description="local folder with the data sets, for missing labels and the rule judge's accepted short answers",
     )
     split: str = Field("validation", description="split of the data sets")
     revision: str = Field(DEFAULT_REVISION, description="revision of the data sets")
@@ -170,17 +169,15 @@ class OneJudgeOptions(JudgeOptions, LabelOptions, JsonOptions):
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None,
         description="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own "
-        "tables where one judge made all, else as there",
+        "tables if one judge made all, else as there",
     )
 
     @model_validator(mode="after")
     def _check_judge(self) -> Self:
-        """Refuse options of a judge that is not named: verdicts of the runs' own tables would be taken in spite of them."""
+        """Refuse options of an unnamed judge: the runs' own tables would make them idle."""
         given = [name for name in ("judge_style", "organiser", "max_cost", "judge_price") if getattr(self, name)]
         if given and self.eval_model is None:
-            raise ValueError(
-                f"--{given[0].replace('_', '-')} is for a judge that is asked now; name it with --eval-model"
-            )
+            raise ValueError(f"--{given[0].replace('_', '-')} needs a judge to ask now; name it with --eval-model")
         return self
 
 
@@ -267,7 +264,7 @@ def distinguish_labels(saved: Sequence[Saved]) -> list[Saved]:
 
 
 def load_labels(options: OneJudgeOptions) -> list[CragDataset]:
-    """Load the data sets of ``--dataset`` that are there, single-turn and multi-turn; none without it.
+    """Load the existing data sets of ``--dataset``, single-turn and multi-turn; none without it.
 
     Raises:
         EvaluationError: It is given, and neither is there.
@@ -308,7 +305,7 @@ def check_questions(saved: Sequence[Saved], sets: Sequence[CragDataset], console
                 f"{each.label} answers no question of {names}; name the split that it answered with --split, or its --revision"
             )
         notes = {
-            "are to no question of it, which tells nothing of them: check --split and --revision": num_unknown,
+            "are to no question of it, which says nothing about them: check --split and --revision": num_unknown,
             "have another question or truth and are judged by their own": num_changed,
         }
         for what, number in notes.items():

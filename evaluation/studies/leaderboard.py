@@ -212,7 +212,7 @@ def build_tables(board: Board, *, groups: bool = False) -> list[ResultTable]:
     return [replace(ranking, notes=notes), *tests, *(_build_slice_tables(board) if groups else ())]
 
 
-_CHOICE_NOTE = "a base that is the best entry on these same turns biases p; to test a claim, name one chosen beforehand with --against"
+_CHOICE_NOTE = "the best entry on these same turns as base biases p; to test a claim, choose a base beforehand and name it with --against"
 
 
 def _build_slice_tables(board: Board) -> Iterator[ResultTable]:
@@ -237,14 +237,14 @@ class LeaderboardOptions(OneJudgeOptions):
         description="response.jsonl of any agent, or a run's folder; LABEL=PATH names it"
     )
     against: Annotated[str | None, Flag(metavar="LABEL")] = Field(
-        None, description="entry that the others are tested against; not given: the best of each data set"
+        None, description="base of the tests; not given: the best of each data set"
     )
     both: bool = Field(
         False,
         description="a table of questions and dialogs together too; intervals and tests resample whole sessions, as in the others",
     )
     groups: bool = Field(
-        False, description="tables by domain, category, turn number and what else is known of the questions too"
+        False, description="tables by domain, category, turn number and the data set's further facts too"
     )
 
 

@@ -1,4 +1,4 @@
-"""Why each lost turn of one's own questions was lost, and what would mend it."""
+"""Cause and remedy of each lost turn of one's own questions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class JudgedQuestion:
 
 @dataclass(frozen=True)
 class LostTurn:
-    """A lost turn: why, in detail, and what would mend it."""
+    """A lost turn with its cause, its details and its remedy."""
 
     question: JudgedQuestion
     reason: Loss
@@ -84,7 +84,7 @@ def find_lost_turns(
     Args:
         turns: All turns of a run.
         collection: Folder of the collection as it is written on a command line.
-        indexed: All that was indexed; None if it cannot be looked into.
+        indexed: All indexed sources; None if they cannot be read.
         get_k: Reads the settings of the run.
     """
     lost = [
@@ -101,7 +101,7 @@ def find_lost_turns(
 
 
 def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, get_k: GetK) -> LostTurn:
-    """Say in detail why a turn was lost, and what would mend it."""
+    """Describe cause and remedy of a lost turn in detail."""
     judged, record, loss, seen = question.judged, question.record, explained.loss, explained.sighting
     sources = _list_sources(explained.sources)
     said = "" if judged.miss else f"it said: {judged.turn.agent_response.rstrip('.')}; "
@@ -116,10 +116,10 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
         detail = f"{said}nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
         return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
     if loss is Loss.NOT_INDEXED:
-        detail = f"{said}no page and no column holds an accepted answer{entity_note}"
+        detail = f"{said}no page and no column has an accepted answer{entity_note}"
         return LostTurn(question, loss, detail, "a page, or a column of the table, that says it")
     if loss is Loss.NOT_FOUND:
-        holder = f"{sources} says it, and was not found" if sources else "no evidence holds an accepted answer"
+        holder = f"{sources} says it, and was not found" if sources else "no evidence has an accepted answer"
         if sources and record is not None and record.question not in ("", judged.turn.query):
             read_as = f"; the question was read as: {record.question}"
             return LostTurn(question, loss, f"{said}{holder}{read_as}", "a question that names what it asks about")
@@ -159,7 +159,7 @@ def _is_unsure_name(question: JudgedQuestion, record: TurnRecord, seen: Sighting
 
 
 def _widen(seen: Sighting, get_k: GetK) -> str:
-    """Say what would let the stage that dropped a chunk keep it."""
+    """Name the change by which the stage would keep the chunk that it dropped."""
     k = get_k(seen.dropped_by)
     if not seen.is_prefix or k is None:
         return f"words of the question in {seen.source}, which {seen.dropped_by} ranked lower"
@@ -169,7 +169,7 @@ def _widen(seen: Sighting, get_k: GetK) -> str:
 
 
 def _tell_candidate(record: TurnRecord | None) -> str:
-    """Say what was not given, and why."""
+    """Name the withheld answer and the reason."""
     decision = record.decision if record is not None else None
     if decision is None or decision.given:
         return ""
@@ -185,7 +185,7 @@ def _list_sources(sources: Sequence[str]) -> str:
 
 
 def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
-    """Count what became of the questions, in a sentence."""
+    """Count the outcomes of the questions in a sentence."""
     answerable = [each for each in turns if each.answers]
     others = [each for each in turns if not each.answers]
     right = sum(not each.is_lost for each in answerable)
@@ -198,7 +198,7 @@ def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
 
 
 def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[ResultTable]:
-    """Build the table of lost turns and the one of what to mend.
+    """Build the table of lost turns and the one of remedies.
 
     Args:
         lost: The lost turns.
@@ -230,7 +230,7 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
         (mend, str(len(some)), shorten("; ".join(each.question.judged.turn.query for each in some), longest))
         for mend, some in sorted(mended.items(), key=lambda item: -len(item[1]))
     ]
-    return [*tables, ResultTable("What would mend it", ("what", "turns", "questions"), mend_rows, words=True)]
+    return [*tables, ResultTable("Remedies", ("remedy", "turns", "questions"), mend_rows, words=True)]
 
 
 def build_content(turns: Sequence[JudgedQuestion], lost: Sequence[LostTurn]) -> dict[str, Any]:

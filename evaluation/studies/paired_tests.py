@@ -13,7 +13,7 @@ from evaluation.scores.scoring import Interval, truthfulness_change, truthfulnes
 RESAMPLES = 9999
 """Random sign flips of a test. With 13 sessions or less all flips are fewer than these; then all are made, and p is exact."""
 _BATCH_VALUES = 4_000_000
-"""Signs that are drawn at once: those of all permutations take gigabytes with thousands of sessions."""
+"""Signs drawn at once: those of all permutations take gigabytes with thousands of sessions."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
     If the runs were alike, the two could be swapped in any session without changing the expectation: the
     differences of the sessions' points have random signs. Whole sessions are swapped, because the turns of a dialog are
     dependent. Points (1, 0, -1) are compared, because turning a hallucination into "I don't know" is progress.
-    McNemar's test and the sign test would count the turns as independent, and the first knows right and wrong alone.
+    McNemar's test and the sign test would count the turns as independent, and the first knows only right and wrong.
 
     Returns:
         None for fewer than two sessions.
@@ -89,7 +89,7 @@ def permutation_p(pairs: Sequence[tuple[JudgedTurn, JudgedTurn]]) -> float | Non
 def adjust_p_values(values: Sequence[float | None]) -> list[float | None]:
     """Adjust the p-values of several comparisons with one base by Benjamini and Hochberg (1995).
 
-    At most 5% of the differences that are then reported below 0.05 are expected to be none.
+    Of the differences then reported below 0.05 at most 5% are expected to be chance.
     """
     from scipy.stats import false_discovery_control
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ROW_INCHES = 0.45
 _DOTS_AN_INCH = 120
 _DATED = {"png": (), "svg": ("Date",), "pdf": ("CreationDate",)}
-"""Formats of figures, with the fields of their metadata that are left out because they change from day to day."""
+"""Formats of figures, with the metadata fields left out because they change from day to day."""
 
 _STEADY: dict[Any, Any] = {"svg.hashsalt": "crag-mm-agent", "pdf.fonttype": 42}
 """Settings of matplotlib. Ids in SVG files are random without a salt; venues refuse the Type 3 fonts that PDF files have by default."""

@@ -51,7 +51,7 @@ class ResultTable:
     """A table of finished text.
 
     Attributes:
-        words: Whether it holds words, not figures.
+        words: Whether its cells are words, not figures.
         short: Other headings for a terminal.
     """
 
@@ -119,7 +119,7 @@ def publish(
 ) -> None:
     """Write PLACE.json and PLACE.html, and print their names and those of ``files``.
 
-    PNG files among ``files`` stand above the tables in the page.
+    PNG files among ``files`` are above the tables in the page.
     """
     json_path = place.with_suffix(".json")
     write_json(json_path, content)
@@ -227,9 +227,9 @@ def build_table(title: str, first: str, columns: Sequence[Column], results: Sequ
 
 
 def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return notes on what the runs of a table were made with, and on their seconds.
+    """Return notes on settings and seconds of the runs of a table.
 
-    Values on which all runs agree stand once.
+    Values on which all runs agree are named once.
     """
     chats = [list_models(result.about).get("chat") for result in results]
     card = make_card(
@@ -254,7 +254,7 @@ def describe_runs(results: Sequence[Result]) -> tuple[str, ...]:
 
 
 def describe_failures(results: Sequence[Result]) -> list[str]:
-    """Return notes on what failed in the runs of a table: stages that never ran, errors, judgements."""
+    """Return notes on the failures in the runs of a table: stages that never ran, errors, judgements."""
     failing = [note for each in results for note in describe_failing(each.variant.label, each.figures.failing)]
     if any(result.figures.errors for result in results):
         failing.append(

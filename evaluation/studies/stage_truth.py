@@ -62,7 +62,7 @@ _FAILURES = (
     Loss.WITHHELD,
     Loss.WRONG,
 )
-"""Losses that annotations of entities tell apart: first those that tell nothing of the stages, then these in order."""
+"""Losses that annotations of entities tell apart: first those that say nothing about the stages, then the stages in order."""
 
 _WITH_PHOTO: frozenset[Form] = frozenset({"original", "disambiguated", "named"})
 """Forms that ask about the whole photo, so that boxes can be compared."""
@@ -78,7 +78,7 @@ class TurnTruth:
         rank: Place, from 1, of the first picture found that shows the true entity; None if none does.
         is_settled: Whether the true entity was selected.
         is_queried: Whether a web query names it.
-        is_in_evidence: Whether a chunk that was kept names it.
+        is_in_evidence: Whether a kept chunk names it.
         failure: Why it was lost; evidence counts as found if it names the entity. None for a right answer.
     """
 
@@ -150,7 +150,7 @@ def compare_turn(
 
 
 def is_named(name: str, text: str) -> bool:
-    """Return whether a text holds the words of a name in a row, but for case, accents and plurals."""
+    """Return whether a text contains a name, ignoring case, accents and plurals."""
     name_words, text_words = tokenise(normalise_text(name)), tokenise(normalise_text(text))
     return bool(name_words) and any(
         text_words[at : at + len(name_words)] == name_words for at in range(len(text_words) - len(name_words) + 1)
@@ -304,7 +304,9 @@ def build_tables(content: Mapping[str, Any]) -> list[ResultTable]:
         f"box: IoU of {MIN_IOU} or more; search, entity, query, evidence: the true name is found there; "
         "right: accuracy with and without it"
     )
-    tables.append(ResultTable("What the stages found (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,)))
+    tables.append(
+        ResultTable("Findings of the stages (%)", ("Entry", "turns", *columns.values()), cells, notes=(note,))
+    )
     failed = [
         (label, str(stages["not_right"]), *(str(stages["failures"][name]) for name in _FAILURES))
         for label, stages in traced

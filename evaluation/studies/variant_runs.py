@@ -40,9 +40,9 @@ TASKS = ("single-turn", "multi-turn")
 
 
 class TaskOptions(AskedOptions):
-    """Questions that are asked, of which data sets."""
+    """Data sets of the questions."""
 
-    group = "what is asked"
+    group = "questions"
 
     tasks: str = Field(",".join(TASKS), description="single-turn, multi-turn or both, separated by a comma")
 
@@ -50,7 +50,7 @@ class TaskOptions(AskedOptions):
 class ComparisonOptions(TaskOptions, AgentOptions, RunJudgeOptions, JsonOptions):
     """Options that all runs of a comparison share; its flags mean what they mean to local_evaluation.py."""
 
-    group = "the result"
+    group = "result"
 
     out: Annotated[Path, Flag(metavar="DIR")] = Field(
         description="folder of the runs, the tables and the log; interrupted runs are resumed, and finished ones are not repeated"
@@ -80,7 +80,7 @@ def run_all(
 ) -> tuple[list[Result], bool]:
     """Run each variant over each task and read the results; a failed variant does not stop the others.
 
-    What a run prints goes into ``log.txt`` in ``options.out``.
+    The output of a run goes into ``log.txt`` in ``options.out``.
 
     Returns:
         The results, variant by variant, and whether a variant could not be run or has too many errors.
@@ -148,7 +148,7 @@ def make_run_options(variant: Variant, tasks: Sequence[str], options: Comparison
 
 
 def _run(run: RunOptions, variant: Variant, log: Path, bars: MakeBar) -> str | None:
-    """Run a variant; return what it says if it ends with too many errors, which leaves its results to be read.
+    """Run a variant; return its message if it ends with too many errors, whose results can still be read.
 
     Raises:
         EvaluationError: It could not be run.

@@ -21,8 +21,8 @@ class Variant:
     Attributes:
         label: Name in tables.
         preset: The preset, by name or by the path of its file.
-        without: Stages or groups of stages that are left out.
-        settings: Settings that are replaced, as ``queries.split=none``.
+        without: Left out stages or groups of stages.
+        settings: Replaced settings, such as ``queries.split=none``.
     """
 
     label: str
@@ -104,7 +104,7 @@ MORE_PARTS = (
     # Without the verifier a rule that needs it would always abstain.
     Part("verification", ("verify",), besides=("finalise.verified_by=[]",)),
 )
-"""Parts left out only if named."""
+"""Parts left out only by name."""
 
 
 def select_parts(settings: Mapping[str, Any]) -> list[Part]:

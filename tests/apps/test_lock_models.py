@@ -149,7 +149,7 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
         ("profiles/one.toml", "[models", "is not valid TOML"),
         ("aicrowd.json", "[]", "no list hf_models"),
         ("aicrowd.json", "{", "aicrowd.json"),
-        ("profiles/one.toml", None, "holds no profile"),
+        ("profiles/one.toml", None, "has no profile"),
     ],
 )
 def test_a_broken_file_is_one_line(file: str, content: str | None, message: str, folder: Path) -> None:

@@ -115,7 +115,7 @@ def test_the_latest_turns_are_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("", "it holds no turn yet"),
+        ("", "it has no turn yet"),
         ('{"version": 1}\n', "has version 1"),
         ("nothing\n", "it is no JSON"),
     ],

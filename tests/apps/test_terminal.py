@@ -170,10 +170,10 @@ def test_the_split_that_is_there_is_searched(
         assert searched() == ("validation", "")
         index(tmp_path, "public-test", 100.0)
         index(tmp_path, "my-museum", 200.0)
-        assert searched() == ("my_museum", "searching my_museum, the last prepared; --split takes public_test too\n")
+        assert searched() == ("my_museum", "searching my_museum, the newest; --split takes public_test too\n")
         index(tmp_path, "photos", 300.0, kinds=("image",))
-        notice = "photos has no index of pages: its photos alone are searched\n"
-        others = "searching photos, the last prepared; --split takes my_museum, public_test too\n"
+        notice = "photos has no index of pages: only its photos are searched\n"
+        others = "searching photos, the newest; --split takes my_museum, public_test too\n"
         assert searched() == ("photos without pages", others + notice)
         assert searched("--split", "photos") == ("photos without pages", notice)
         assert searched("--no-web") == ("photos without pages", others)

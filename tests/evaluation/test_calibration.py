@@ -449,7 +449,7 @@ def test_candidates_that_were_held_back_are_judged(tmp_path: Path) -> None:
     with pytest.raises(EvaluationError, match="contains no judged run"):
         find_judged_folders(tmp_path / "run" / "deeper")
     _write_run(tmp_path / "again")
-    with pytest.raises(EvaluationError, match=r"again and .*run both hold turn"):
+    with pytest.raises(EvaluationError, match=r"again and .*run both have turn"):
         find_judged_folders(tmp_path)
 
 
@@ -457,7 +457,7 @@ def test_runs_that_share_a_folder_are_told_apart(tmp_path: Path) -> None:
     _write_run(tmp_path / "run")
     shutil.copytree(tmp_path / "run", tmp_path / "run" / "single-turn")
     tables = [tmp_path / "run" / ALL_TURNS, tmp_path / "run" / "single-turn" / ALL_TURNS]
-    with pytest.raises(EvaluationError, match="run holds two runs; name one of") as error:
+    with pytest.raises(EvaluationError, match="run has two runs; name one of") as error:
         find_judged_folders(tmp_path / "run")
     assert all(str(table) in str(error.value) for table in tables)
     assert [find_judged_folders(table) for table in tables] == [[table.parent] for table in tables]

@@ -206,7 +206,7 @@ def test_options_of_a_judge_that_is_not_named_are_refused(
     """The verdicts of the run's own table would be taken, whoever made them."""
     with pytest.raises(SystemExit):
         leaderboard.LeaderboardOptions.parse(["run", *arguments])
-    assert f"{arguments[0]} is for a judge that is asked now; name it with --eval-model" in capsys.readouterr().err
+    assert f"{arguments[0]} needs a judge to ask now; name it with --eval-model" in capsys.readouterr().err
     assert leaderboard.LeaderboardOptions.parse(["run", *arguments, "--eval-model", "m"]).eval_model == "m"
 
 
@@ -277,7 +277,7 @@ def test_a_run_over_both_sets_beside_another_run_is_not_passed_over(
     files = [save(place / name / "response.jsonl", answers(["c"])) for name in ("", "single-turn", "multi-turn")]
     save(place / "mine" / "response.jsonl", answers(["c"]))
     status, output = run(place)
-    assert status == 2 and "results holds two runs; name one of" in output
+    assert status == 2 and "results has two runs; name one of" in output
     assert all(str(file) in output.replace("\n", "") for file in files) and "mine" not in output
     for file in files:
         assert find_saved(str(file)).files == (file,)
@@ -296,7 +296,7 @@ def test_a_folder_of_several_runs_is_no_entry(
         save(tmp_path / "all" / name / "response.jsonl", [*own, *answers(["cm"])[: number + 1]])
     status, output = run(tmp_path / "all")
     first, second = sorted(names)[:2]
-    assert status == 2 and f"all/{first}" in output and f"all/{second}" in output and "both hold turn" in output
+    assert status == 2 and f"all/{first}" in output and f"all/{second}" in output and "both have turn" in output
     status, output = run(*(tmp_path / "all" / name for name in names))
     assert status == 0, output
 

@@ -148,7 +148,7 @@ def test_every_fault_is_told_at_once_with_its_line(folder: Path) -> None:
     [
         (b"photo,question,answers,answr\n", "csv:1: unknown column 'answr'"),
         (b"photo,question\n,Who?\n", "the column 'answers' is missing"),
-        (b"question,answer,answers\n", "'answers' stands there twice"),
+        (b"question,answer,answers\n", "'answers' is there twice"),
         (b"question,answers\nWer?,Gr\xfc\xdfe\n", "is not UTF-8 .* save it as UTF-8 .in Excel"),
         (b"question,answers\n", "there are no questions"),
         (b'question,answers\n"Who?,x\n', "it is no CSV"),
@@ -179,7 +179,7 @@ def test_two_files_of_questions_are_refused(folder: Path) -> None:
     assert find_questions(folder) is None
     assert find_questions(write_csv(folder)) == find_questions(folder)
     write_json_lines(folder, *JSON_LINES)
-    with pytest.raises(EvaluationError, match="holds both"):
+    with pytest.raises(EvaluationError, match="has both"):
         find_questions(folder)
 
 
@@ -256,4 +256,4 @@ def test_faults_of_the_file_end_a_run_with_status_2(
 
 def test_a_collection_without_questions_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert local_evaluation.main(["--knowledge", str(folder), "--output-dir", str(folder / "out")]) == 2
-    assert "holds no questions: write them into questions.csv" in capsys.readouterr().out
+    assert "has no questions: write them into questions.csv" in capsys.readouterr().out

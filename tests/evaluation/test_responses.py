@@ -58,7 +58,7 @@ def test_the_organisers_fields_are_kept(tmp_path: Path) -> None:
         ({name: value for name, value in REQUIRED.items() if name != "query"}, "line 2: missing query"),
         (REQUIRED | {"agent_response": None, "interaction_id": "j"}, "line 2: missing agent_response"),
         (REQUIRED | {"agent_response": 5, "interaction_id": "j"}, "line 2: agent_response must be text"),
-        (REQUIRED, "line 2: i stands in line 1 already"),
+        (REQUIRED, "line 2: i is in line 1 already"),
         (REQUIRED | {"interaction_id": "j", "turn_idx": "first"}, "line 2: turn_idx"),
         (REQUIRED | {"interaction_id": "j", "is_ego": "perhaps"}, "line 2: is_ego"),
     ],

@@ -143,7 +143,7 @@ def test_a_replay_does_not_replace_the_tables_of_another_run(world: Path, capsys
     capsys.readouterr()
     assert _main(world, "--mode", "evaluate", "--input-file", str(other)) == 2
     error = " ".join(capsys.readouterr().out.split())
-    assert "out holds another run" in error and "name another --output-dir" in error
+    assert "out has another run" in error and "name another --output-dir" in error
     assert {path: path.read_bytes() for path in (world / "out").iterdir()} == files
     own = world / "out" / ".." / "out" / "response.jsonl"
     assert _main(world, "--mode", "evaluate", "--input-file", str(own)) == 0, "its own may be judged again"

@@ -193,7 +193,7 @@ class PageCache(UrlCache[str]):
 
     def _convert(self, response: Response, seconds: float) -> tuple[str, bytes]:  # noqa: ARG002 - as above
         if not (response.content_type or "text/html").startswith(("text/", "application/xhtml")):
-            raise FetchError(f"it is {response.content_type}")
+            raise FetchError(f"content type {response.content_type} is not HTML or text")
         page = decode_page(response.body, response.charset)
         return page, page.encode("utf-8", errors="replace")
 
