@@ -109,8 +109,8 @@ def _check_truthfulness(folder: Path, minimum: float | None, console: Console) -
     if minimum is None or reached >= minimum:
         return 0
     console.print(
-        f"error: truthfulness is {100 * reached:.1f}%, and --min-truthfulness asks for {100 * minimum:.1f}%; the tables above list the lost "
-        "turns",
+        f"error: truthfulness is {100 * reached:.1f}%, and --min-truthfulness asks for {100 * minimum:.1f}%; the tables above list the "
+        "lost turns",
         style="red", markup=False, soft_wrap=True,
     )  # fmt: skip
     return TOO_UNTRUTHFUL

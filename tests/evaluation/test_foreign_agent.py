@@ -287,9 +287,7 @@ def test_memory_is_limited_in_the_process_alone(make: Make) -> None:
 
 
 def test_an_agent_that_cannot_be_built_is_said_with_its_reason(make: Make, kit: Path, tmp_path: Path) -> None:
-    with pytest.raises(
-        EvaluationError, match=r"cannot be built: OSError: no weights; its output is in .*agent\.log"
-    ):
+    with pytest.raises(EvaluationError, match=r"cannot be built: OSError: no weights; its output is in .*agent\.log"):
         make("Broken")
     for reference, message in (
         ("agents.gone:A", "No module named 'agents.gone'"),
