@@ -15,6 +15,7 @@ from agents.base.command_options import Flag, Options
 from agents.settings.shared_options import ProbedModelOptions
 from evaluation.judge.options import JudgeOptions
 from evaluation.records import DEFAULT_REVISION, REPLIES
+from evaluation.scores.metrics import MetricOptions
 
 if TYPE_CHECKING:
     from evaluation.data.crag_dataset import DatasetType
@@ -232,7 +233,7 @@ class AgentOptions(ProbedModelOptions):
         return self.cache / REPLIES if self.reply_cache == _BELOW_CACHE else self.reply_cache
 
 
-class RunJudgeOptions(JudgeOptions):
+class RunJudgeOptions(JudgeOptions, MetricOptions):
     """The judge of a run's answers."""
 
     group = "judge"

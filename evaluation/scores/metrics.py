@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal, Self
 
+from pydantic import Field, model_validator
+
+from agents.base.command_options import Flag, Options
+from agents.base.named import ImportPath, import_object, look_up
 from evaluation.records import JudgedTurn
 from evaluation.scores import answer_words
 
@@ -116,3 +120,24 @@ def em(judged: JudgedTurn, references: Sequence[str]) -> float:
 def vqa(judged: JudgedTurn, references: Sequence[str]) -> float:
     """Return VQA accuracy with relaxed numbers."""
     return answer_words.vqa(judged.turn.agent_response, references)
+
+
+class MetricOptions(Options):
+    """Metrics of one's own, in every command that computes scores."""
+
+    metric: Annotated[tuple[str, ...], Flag(metavar="MODULE:FUNCTION", repeated=True)] = Field(
+        (), description="add a metric of your own to tables and report (docs/extending.md); may be repeated"
+    )
+
+    @model_validator(mode="after")
+    def _import_metrics(self) -> Self:
+        """Import the modules, whose functions ``metric`` registers once."""
+        for reference in self.metric:
+            place = look_up(reference, "metric", ValueError, attribute="function")
+            assert isinstance(place, ImportPath)
+            function = import_object(place, reference, "metric", ValueError)
+            if getattr(function, "__name__", None) not in METRICS:
+                raise ValueError(
+                    f"{reference} is no metric; register the function with evaluation.scores.metrics.metric"
+                )
+        return self

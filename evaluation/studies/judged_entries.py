@@ -44,6 +44,7 @@ from evaluation.records import (
 from evaluation.report.run_card import join_manifests, make_card
 from evaluation.rules import OURS, Rules, explain_ego_source
 from evaluation.run.launching import make_local_judge
+from evaluation.scores.metrics import MetricOptions
 from evaluation.scores.scoring import select_counted
 from evaluation.studies.figures import list_failing_stages, mark_failing
 
@@ -155,7 +156,7 @@ class LabelOptions(Options):
     revision: str = Field(DEFAULT_REVISION, description="revision of the data sets")
 
 
-class OneJudgeOptions(JudgeOptions, LabelOptions, JsonOptions):
+class OneJudgeOptions(JudgeOptions, MetricOptions, LabelOptions, JsonOptions):
     """Options of the commands that let one judge judge saved answers."""
 
     group = "judge"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +11,17 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
+from agents.base.command_options import Options
 from evaluation.records import JudgedTurn
 from evaluation.report.console_tables import print_scores
 from evaluation.report.html_report import ReportPart, write_report
+from evaluation.run.options import RunOptions
 from evaluation.scores import metrics
 from evaluation.scores.metrics import METRICS, metric
 from evaluation.scores.scoring import scores_dictionary
 from evaluation.studies import ablate, answer_metrics, compare, plots
 from evaluation.studies.figures import Result, compute_figures
+from evaluation.studies.leaderboard import LeaderboardOptions
 from evaluation.studies.plots import plot_results
 from evaluation.studies.result_tables import write_tables
 from evaluation.studies.variants import Variant
@@ -89,3 +93,26 @@ def test_names_of_scores_are_not_taken_twice() -> None:
         with pytest.raises(ValueError, match="give the metric another"):
             metric("Again")(compute)
     assert [*METRICS] == before
+
+
+@pytest.mark.usefixtures("words")
+@pytest.mark.parametrize("options", [RunOptions, LeaderboardOptions])
+def test_a_metric_of_ones_own_is_named_on_the_command_line(
+    options: type[Options], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_metrics.py").write_text(
+        "from evaluation.scores.metrics import metric\n"
+        "@metric('Letters', unit='letters')\n"
+        "def letters(judged, references):\n    return len(judged.turn.agent_response)\n"
+        "def plain(judged, references):\n    return 0.0\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_metrics", raising=False)
+    answers = ["run.jsonl"] if options is LeaderboardOptions else []
+    options.parse([*answers, "--metric", "my_metrics:letters"])
+    assert scores_dictionary(make_turns())["letters"]["all"] == 12.5
+    for reference, message in (("my_metrics:plain", "is no metric"), ("my_metrics:letter", "has no letter")):
+        with pytest.raises(SystemExit):
+            options.parse([*answers, "--metric", reference])
+        assert message in capsys.readouterr().err
+    del sys.modules["my_metrics"]
