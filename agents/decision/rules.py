@@ -72,7 +72,7 @@ class MinLead(Rule):
         """Withhold an answer whose lead is too small. With a single source no votes are counted."""
         if self.options.min_lead is None or turn.votes is None or turn.votes.lead >= self.options.min_lead:
             return None
-        return "another source answers otherwise" if turn.votes.rival else "no source alone gives the answer"
+        return "a source gives a different answer" if turn.votes.rival else "no source alone gives the answer"
 
 
 class RealTime(Rule):
