@@ -38,7 +38,7 @@ def render_introduction(about: About | None, expected: str, examples: int) -> st
     own = "Add a photo" if not examples else "Take an example, or add a photo of your own"
     lines = ["Each answer comes with its evidence. If nothing supports one, the answer is “I don't know”."]
     if about is not None:
-        lines.insert(0, f"It recognises the thing in the photo and searches the pictures and pages of {about.split}.")
+        lines.insert(0, f"It recognises what the photo shows, and searches the pictures and pages of {about.split}.")
     made = "" if about is None else f"preset {about.preset}, profile {about.profile}"
     if made or expected:
         time = f"{expected} ({made})" if made and expected else made or expected
@@ -124,7 +124,7 @@ def _render_verdict(outcome: Outcome) -> str:
     )
     error = f'<p class="wrong">Went wrong: {escape(outcome.error)}</p>' if outcome.error else ""
     state = "abstained" if outcome.abstained else "answered"
-    measured = f"<details><summary>measurements</summary><dl>{checks}</dl></details>" if checks else ""
+    measured = f"<details><summary>what was measured</summary><dl>{checks}</dl></details>" if checks else ""
     explanation = "" if outcome.failed else f'<p class="{state}">{escape(outcome.explained or outcome.verdict)}</p>'
     return f"<h2>Verdict</h2>{explanation}{error}{measured}"
 
