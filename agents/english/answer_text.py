@@ -20,7 +20,7 @@ from agents.english.quantities import (
     normalise_quantities,
 )
 
-LIST = re.compile(r"\s*(?:,|;|&|\band\b)\s*(?:and\b)?\s*")
+LIST = re.compile(r" ?(?:,|;|&|\band\b) ?(?:and\b)? ?")
 """What separates the items of a list."""
 FUZZY_LENGTH = 8
 """Words of at least this many letters may differ by one edit (spelling); shorter ones name too many different things."""

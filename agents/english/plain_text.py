@@ -15,9 +15,8 @@ _GROUP_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _CITATION = re.compile(r"\[\d+\]|[*_#]+(?=\S)|(?<=\S)[*_#]+")
 DECIMAL_COMMA = re.compile(r"(?<=\d),(?=\d{1,2}(?!\d))")  # not that of "1,234"
 _SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "bn": 1e9, "trillion": 1e12}
-_SCALE = re.compile(
-    rf"(?:(\d+(?:\.\d+)?)( ?(?:-|to|and) ?))?(\d+(?:\.\d+)?)[ -]?({'|'.join(_SCALES)})\b", re.IGNORECASE
-)
+_NUMBER = r"(?<![\d.])(\d++(?:\.\d++)?+)"
+_SCALE = re.compile(rf"(?:{_NUMBER}( ?(?:-|to|and) ?))?{_NUMBER}[ -]?({'|'.join(_SCALES)})\b", re.IGNORECASE)
 _CONTRACTIONS = tuple(
     (re.compile(pattern, re.IGNORECASE), replacement)
     for pattern, replacement in (
