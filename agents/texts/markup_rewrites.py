@@ -36,6 +36,7 @@ _EMPTY = "–"  # is written into empty cells
 _MAX_PARTS = 500  # elements of such a cell
 _MAX_CELL = 2_000  # characters of a cell that is put on one line; more is an article that a table lays out
 _ITEMS, _LINES = frozenset(("li", "tr", "dt")), frozenset("p div br dd ul ol dl td th h1 h2 h3 h4 h5 h6".split())
+_CELLS = frozenset(("td", "th"))
 _LAID_OUT = frozenset("article main section nav form h1 h2 h3".split())
 
 
@@ -214,9 +215,8 @@ def write_tables(root: etree._Element) -> bool:
     for rows in reversed(rows_by_table.values()):  # tables inside of cells first
         if len(rows) < 2 or max(len(row) for row in rows) < 2:
             continue  # it lays out a page
-        cells = [cell for row in rows for cell in row if cell.tag in ("td", "th")]
-        for cell in cells:
-            has_changed |= _put_on_one_line(cell) | _replace_bars(cell)
+        cells = [cell for row in rows for cell in row if cell.tag in _CELLS]
+        has_changed |= sum(map(_put_on_one_line, cells)) > 0
         if any(cell.get("rowspan") or cell.get("colspan") for cell in cells):
             budget -= _fill_merged_cells(rows, budget)
             _merge_headers(rows)
@@ -231,49 +231,34 @@ def _mark_empty_cells(rows: list[etree._Element]) -> bool:
     Returns:
         Whether there were any. A table without a header lays out a page, and keeps its empty cells.
     """
-    texts_by_row = [[_text(cell) for cell in row] for row in rows]
-    if next(rows[0].iter("th"), None) is None and not all(texts_by_row[0]):
+    if next(rows[0].iter("th"), None) is None and not all(map(_text, rows[0])):
         return False
     has_changed = False
-    for row, texts in zip(rows, texts_by_row, strict=True):
-        last = max((place for place, text in enumerate(texts) if text), default=0)
-        for cell, text in zip(row[:last], texts, strict=False):
-            if not text and cell.tag in ("td", "th"):
+    for row in rows:
+        is_after = False
+        for cell in reversed(row):
+            text = _text(cell)
+            if is_after and not text and cell.tag in _CELLS:
                 cell.text, has_changed = _EMPTY, True
+            is_after = is_after or bool(text)
     return has_changed
 
 
-def _replace_bars(cell: etree._Element) -> bool:
-    """Write "/" for the sign that ends a cell in Markdown.
-
-    Returns:
-        Whether there was any.
-    """
-    if "|" not in _text(cell, _MAX_CELL):
-        return False
-    for part in islice(cell.iter(), _MAX_PARTS):
-        part.text = _without_controls((part.text or "").replace("|", "/"))
-        if part is not cell:
-            part.tail = _without_controls((part.tail or "").replace("|", "/"))
-    return True
-
-
 def _put_on_one_line(cell: etree._Element) -> bool:
-    """Put the text of a cell on one line, with semicolons between items of a list.
+    """Put the text of a cell on one line: semicolons between items of a list, "/" for the sign that ends a cell in Markdown.
 
     Returns:
-        Whether it had several. An article that a table lays out keeps its lines.
+        Whether anything changed. An article that a table lays out keeps its lines.
     """
-    parts = list(islice(cell.iterdescendants(), _MAX_PARTS + 1))
-    tags = {part.tag for part in parts}
-    if len(parts) > _MAX_PARTS or tags & _LAID_OUT or not tags & (_ITEMS | _LINES):
+    tags = [part.tag for part in islice(cell.iterdescendants(), _MAX_PARTS + 1)]
+    text = _text(cell, _MAX_CELL)
+    if _LAID_OUT.intersection(tags) or len(tags) > _MAX_PARTS or len(text) > _MAX_CELL:
         return False
-    if len(_text(cell, _MAX_CELL)) > _MAX_CELL:
+    if "|" not in text and not (_ITEMS | _LINES).intersection(tags):
         return False
     items = [" ".join(item.split()) for item in "".join(_iterate_line(cell)).split("\0")]
-    for part in list(cell):
-        cell.remove(part)
-    cell.text = _without_controls("; ".join(filter(None, items)))
+    cell[:] = []
+    cell.text = _without_controls("; ".join(filter(None, items)).replace("|", "/"))
     return True
 
 
@@ -291,44 +276,35 @@ def _fill_merged_cells(rows: list[etree._Element], budget: int) -> int:
     """Write merged cells out.
 
     Returns:
-        How many cells were added. They are at most ``budget``: the rest of the table stays as it is.
+        How many cells were added. A table that takes more than ``budget`` stays as it is.
     """
+    grid: list[dict[int, etree._Element]] = [{} for _ in rows]  # the cells of each row by column
     added = 0
-    covered: dict[int, tuple[int, etree._Element]] = {}  # by column: rows that are left, and the cell above
     for number, row in enumerate(rows):
-        written: list[etree._Element] = []
-        waiting = [cell for cell in row if cell.tag in ("td", "th")]
-        last_covered = max(covered, default=-1)
-        while waiting or len(written) <= last_covered:
-            if added > budget:
-                return added
-            column = len(written)
-            if column in covered:
-                left, above = covered.pop(column)
-                if left > 1:
-                    covered[column] = (left - 1, above)
-                written.append(_copy(above))
-                added += 1
-                continue
-            if not waiting:
-                written.append(etree.Element("td"))
-                continue
-            cell = waiting.pop(0)
-            width, height = _span(cell, "colspan"), min(_span(cell, "rowspan") or len(rows), len(rows) - number)
-            width = min(width or 1, budget - added + 1)
-            is_whole_row = not waiting and not written and not covered
-            for offset in range(width):
-                if column + offset in covered:
-                    break
-                copy = cell if offset == 0 else etree.Element(cell.tag) if is_whole_row else _copy(cell)
-                written.append(copy)
-                added += offset > 0
-                if height > 1:
-                    covered[column + offset] = (height - 1, cell)
-        for cell in written:
+        cells = [cell for cell in row if cell.tag in _CELLS]
+        is_whole_row, column = len(cells) == 1 and not grid[number], 0
+        for cell in cells:
+            while column in grid[number]:
+                column += 1
+            width, height = _span(cell, "colspan") or 1, _span(cell, "rowspan") or len(rows)
+            for below in grid[number : number + height]:
+                for place in range(column, column + width):
+                    if place in below:
+                        break
+                    is_empty = is_whole_row and below is grid[number]
+                    below[place] = etree.Element(cell.tag) if is_empty else _copy(cell)
+                    added += 1
+                    if added > budget:
+                        return added
+            grid[number][column] = cell
+            added -= 1
+    for row, cells_by_column in zip(rows, grid, strict=True):
+        row[:] = [
+            cells_by_column.get(place, etree.Element("td")) for place in range(max(cells_by_column, default=-1) + 1)
+        ]
+        for cell in row:
             cell.attrib.pop("colspan", None)
             cell.attrib.pop("rowspan", None)
-        row[:] = written
     return added
 
 
