@@ -35,12 +35,11 @@ class GoneError(ClusterError):
 
 
 @contextmanager
-def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
+def cluster(address: str | None) -> Iterator[Any]:
     """Connect to Ray and yield its module.
 
     Args:
         address: The cluster, HOST:PORT. None starts a cluster on this machine that ends with the ``with``.
-        wanted_by: The flag that takes Ray, for the message if it is not installed.
 
     Raises:
         ClusterError: Ray is not installed, or no cluster answers.
@@ -48,7 +47,7 @@ def cluster(address: str | None, wanted_by: str) -> Iterator[Any]:
     try:
         import ray
     except ImportError as error:
-        raise ClusterError(f"{wanted_by} takes Ray: pip install -r requirements/scale.txt") from error
+        raise ClusterError("--replicas takes Ray: pip install -r requirements/scale.txt") from error
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to Ray's makers
     here: dict[str, Any] = {"address": "local", "include_dashboard": False}
     try:

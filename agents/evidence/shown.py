@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from agents.evidence.passages import PICTURE_KEY, format_passage
 from agents.texts.injection import without_special_tokens
-from agents.texts.text import format_attribute
+from agents.texts.text import cut_words, format_attribute
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -119,7 +119,11 @@ def cut_entry(text: str, entries: int, tokens: int | None) -> str:
     longest = _MAX_ENTRY_TOKENS
     if tokens is not None and entries:
         longest = min(longest, max(_MIN_ENTRY_TOKENS, tokens // entries))
-    return text if len(text) <= longest * CHARACTERS_PER_TOKEN else f"{_cut(text, longest * CHARACTERS_PER_TOKEN)} ..."
+    return (
+        text
+        if len(text) <= longest * CHARACTERS_PER_TOKEN
+        else f"{cut_words(text, longest * CHARACTERS_PER_TOKEN)} ..."
+    )
 
 
 def _cut_chunk(chunk: Evidence, tokens: int) -> Evidence:
@@ -127,9 +131,5 @@ def _cut_chunk(chunk: Evidence, tokens: int) -> Evidence:
     characters = tokens * CHARACTERS_PER_TOKEN
     room = characters - (len(format_passage(chunk)) - len(chunk.text))
     if room > 0:
-        return replace(chunk, text=_cut(chunk.text, room))
-    return replace(chunk, title="", text=_cut(chunk.text, characters))
-
-
-def _cut(text: str, characters: int) -> str:
-    return text[:characters].rsplit(" ", 1)[0]
+        return replace(chunk, text=cut_words(chunk.text, room))
+    return replace(chunk, title="", text=cut_words(chunk.text, characters))

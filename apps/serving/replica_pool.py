@@ -198,7 +198,7 @@ def open_pool(
     from agents.search.shared_search import SearchActor
 
     folder = str(Path.cwd())
-    with cluster(address, "--replicas") as ray, ExitStack() as stack:
+    with cluster(address) as ray, ExitStack() as stack:
         own, searching = share_gpus(ray, size, sharing=open_pipeline is not None)
         place = partial(
             ray.remote(AnswerReplica).options(num_gpus=own, scheduling_strategy="SPREAD").remote, make, folder

@@ -279,7 +279,7 @@ def launch_replicas(
     """
     count = options.replicas or 1
     try:
-        with cluster(options.ray_address, "--replicas") as ray:
+        with cluster(options.ray_address) as ray:
             shared = plan_shared_search(options, build)
             own, searching = share_gpus(ray, count, sharing=shared is not None)
             place = ray.remote(Replica).options(num_gpus=own, scheduling_strategy="SPREAD")
