@@ -276,10 +276,6 @@ class Stage(ABC):
         goes on without it.
         """
 
-    def in_words(self, turns: Sequence[Turn]) -> str:  # noqa: ARG002 - one that counts what it is given reads them
-        """Tell people who wait what the stage is about to do with the turns of a batch."""
-        return self.doing or self.name.replace("_", " ")
-
     def needs(self) -> tuple[str, ...]:
         """Stages that have to run before it; the ones that a preset does not name are put right before it."""
         return ()

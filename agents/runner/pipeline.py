@@ -111,7 +111,7 @@ class Pipeline:
             if deadline.cancelled:
                 raise CallCancelledError
             if watch is not None:
-                watch(stage.in_words(current_turns))
+                watch(stage.doing or stage.name.replace("_", " "))
             current_turns = self.run_stage(stage, current_turns, context, seconds)
         return current_turns
 

@@ -44,13 +44,9 @@ class EvidenceStage(Stage):
     options: Options
     fills = ("evidence",)
     gathers = True
+    doing = "reading what was found"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.2, 0.4
-
-    def in_words(self, turns: Sequence[Turn]) -> str:
-        """Return the progress message, with the number of pages."""
-        pages = sum(len(turn.web_hits) for turn in turns)
-        return f"reading {pages} page{'s' * (pages != 1)}" if pages else "gathering what is known"
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``evidence``, best retrieval score first. If the question is about several objects, they alternate."""

@@ -37,15 +37,9 @@ class WebSearch(Stage):
     fills = ("web_hits",)
     searches = "web"
     gathers = True
+    doing = "searching the web"
     when_short = f"{_QUERIES_WHEN_SHORT} query"
     min_seconds, wanted_seconds = 0.5, 1.0
-
-    def in_words(self, turns: Sequence[Turn]) -> str:
-        """With the number of queries."""
-        queries = sum(len(turn.queries) for turn in turns)
-        return (
-            f"searching the web with {queries} quer{'y' if queries == 1 else 'ies'}" if queries else "searching the web"
-        )
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``web_hits``, best first."""

@@ -646,5 +646,4 @@ def test_deadlines_made_of_one_are_cancelled_with_it_and_no_other() -> None:
 
 
 def test_every_stage_has_words_for_people_who_wait() -> None:
-    words = {name: stage_class(name)().in_words([]) for name in stage_names()}
-    assert [name for name, phrase in words.items() if phrase in ("", name.replace("_", " "))] == []
+    assert [name for name in stage_names() if not stage_class(name).doing] == []
