@@ -77,11 +77,7 @@ class Context:
     widen: int = 1  # factor of how much the searches fetch, for a search that is repeated
 
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
-        """Ask chat models, with one batched call to each, and return their answers.
-
-        Args:
-            questions: Questions to ask.
-            deadline: When the models have to be done; None: the stage's deadline.
+        """Ask chat models, with one batched call to each, by the stage's deadline or an earlier one, and return their answers.
 
         Raises:
             ModelError: As for ``ask.put``.
@@ -134,10 +130,7 @@ class Context:
     def evidence(self, turn: Turn, k: int, first: Sequence[Evidence] = ()) -> tuple[Evidence, ...]:
         """Return the chunks of a turn that a prompt shows, within the profile's budget of tokens (``agents/evidence/shown.py``).
 
-        Args:
-            turn: A turn with ranked evidence.
-            k: How many of its chunks are shown.
-            first: Chunks that stand before them and are not counted by ``k``.
+        Those of ``first`` stand before the best ``k`` and are not counted.
         """
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
 

@@ -182,10 +182,7 @@ class PromptLibrary:
         return self._folder / f"{name}.j2"
 
     def __getitem__(self, name: str) -> Prompt:
-        """Return the prompt of a name, or the one for a model that sees.
-
-        Args:
-            name: Path below the folder, without ``.j2``.
+        """Return the prompt of a name, a path below the folder without ``.j2``, or the one for a model that sees.
 
         Raises:
             PromptError: The template, or the one that it names, is missing or malformed.

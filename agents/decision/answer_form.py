@@ -67,12 +67,9 @@ class AnswerForm(Rule):
 
 
 def find_misfit(question: str, answer: str, entity: str | None = None) -> str | None:
-    """Say why an answer cannot answer a question, by its form alone; None if it may.
+    """Say why an answer cannot answer a standalone question, by its form alone; None if it may.
 
-    Args:
-        question: The standalone question.
-        answer: An answer that is no refusal.
-        entity: Name of what was recognised in the photo, if anything.
+    ``entity`` is the name of what was recognised in the photo, if anything.
     """
     if not _ASKS.match(question):
         return None

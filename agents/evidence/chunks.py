@@ -230,10 +230,6 @@ def interleave_by_entity(turn: Turn, chunks: Sequence[Evidence]) -> list[Evidenc
 
     A chunk belongs to the entity that its title names; the others are a group of their own. The group of the best chunk begins. If the
     question is not about several objects, the order stays.
-
-    Args:
-        turn: The turn of the chunks.
-        chunks: Chunks, best first.
     """
     names = [_words(entity.name) for entity in turn.entities]
     if len(names) < 2:

@@ -109,13 +109,7 @@ def select_documents(chunks: Sequence[Evidence]) -> tuple[Evidence, ...]:
 
 
 def cut_entry(text: str, entries: int, tokens: int | None) -> str:
-    """Cut the text of an entry, between words, to its share of a budget.
-
-    Args:
-        text: Text of the entry.
-        entries: How many entries share the budget.
-        tokens: Budget of all entries of the prompt; None: no budget.
-    """
+    """Cut the text of an entry, between words, to its share of a budget of tokens that so many entries have, if there is one."""
     longest = _MAX_ENTRY_TOKENS
     if tokens is not None and entries:
         longest = min(longest, max(_MIN_ENTRY_TOKENS, tokens // entries))

@@ -83,9 +83,5 @@ def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
 
     The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
     and near another in the fine stage answers neither.
-
-    Args:
-        coarse: A chunk's coarse scores, one a text.
-        fine: Its fine scores, for the same texts in the same order.
     """
     return take_best(one * other for one, other in zip(coarse, fine, strict=True))

@@ -92,11 +92,7 @@ class Pipeline:
     ) -> list[Turn]:
         """Run all stages on the turns.
 
-        Args:
-            turns: The turns.
-            deadline: When the call has to end.
-            shorten: Maps a reply's limit of tokens to the one to use, which warms up models cheaply; None: no change.
-            watch: Watchdog of the call.
+        ``shorten`` maps a reply's limit of tokens to the one to use, which warms up models cheaply.
 
         Returns:
             The turns in order. After a stage that hung they are not the objects that were given.
@@ -118,14 +114,7 @@ class Pipeline:
     def run_stage(self, stage: Stage, turns: list[Turn], context: Context, seconds: float = math.inf) -> list[Turn]:
         """Run one stage within its time, and close its trace entry on each turn.
 
-        Args:
-            stage: The stage.
-            turns: The turns.
-            context: Context with the deadline of the call.
-            seconds: Seconds that the call had at its beginning.
-
-        Returns:
-            The turns, as for ``run``.
+        ``seconds`` are those that the call had at its beginning.
         """
         place = self.stages.index(stage)
         last = stage is self.stages[-1]

@@ -112,12 +112,7 @@ class WebSearch(Stage):
 
     @staticmethod
     def _full_texts(ranked: Sequence[Sequence[WebHit]], context: Context) -> dict[str, PageText]:
-        """Read the whole pages behind the hits, the best of every turn before the second best.
-
-        Args:
-            ranked: The hits of each turn, best first.
-            context: Provides the search, the fetching of pages and the deadline.
-        """
+        """Read the whole pages behind the hits of each turn, the best of every turn before the second best."""
         by_rank = [hit for rank in zip_longest(*ranked) for hit in rank if hit is not None and hit.page_text is None]
         deadline = context.deadline.within(READING_SECONDS * len(ranked))
         return context.search.page_texts([hit.page_url for hit in by_rank if hit.page_url], context.fetch, deadline)
