@@ -17,10 +17,9 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from agents.asking.prompts import Prompt
-from agents.asking.readers.entry_replies import LETTERS
 from agents.base.files import first_fault
 from agents.english.knowledge_conflict import prki
-from agents.papers.core_mmrag import find_best
+from agents.papers.core_mmrag import LETTERS, find_best
 from agents.profiles.profile import PROMPTS
 from agents.record import TurnRecord
 from evaluation.judge.judging import Judge

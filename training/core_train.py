@@ -18,8 +18,8 @@ from pydantic import Field
 from torch.nn.functional import cross_entropy
 from transformers import Trainer
 
-from agents.asking.readers.entry_replies import LETTERS
 from agents.models.chat.transformers_checkpoint import Checkpoint
+from agents.papers.core_mmrag import LETTERS
 from training.chat_examples import Example, TrainingDataError
 from training.command_line import TrainingOptions, read_data, run_command, write_about
 from training.core_data import OBJECTIVES

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.answers import STEP_ANSWER
-from agents.asking.readers.plans import PLAN
+from agents.asking.readers.lines import PLAN
 from agents.english.computation import ComputationError
 from agents.english.printed_text import attach_labels
 from agents.english.step_plans import AskStep, Plan, complete_plan

@@ -13,18 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from agents.asking.readers.entry_replies import FourSteps, entry_letter, parse_four_steps, whole_lines
 from agents.english.knowledge_conflict import prki
 from agents.models.base import ChatReply, ChatRequest
 from agents.papers.core_mmrag import (
     ChooseEntry,
     EntriesStage,
+    FourSteps,
     FourStepsStage,
     Reconcile,
     choose_jointly,
+    entry_letter,
     entry_text,
     find_best,
+    parse_four_steps,
     vtki,
+    whole_lines,
 )
 from agents.search.hits import Entity, ImageHit
 from agents.search.pages.web_cache import cache_name

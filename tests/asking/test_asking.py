@@ -15,13 +15,13 @@ from agents.asking.ask import Ask, Question, ReplyForm, put, read
 from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.answers import ANSWER, BRIEF_ANSWER, CITED_ANSWER
 from agents.asking.readers.drafts import draft_form
-from agents.asking.readers.entry_replies import entry_choice, four_steps
 from agents.asking.readers.fields import number_at, queries_form, texts_at, truths_at
 from agents.asking.readers.lines import FACTS, SENTENCE, STANDALONE_QUESTION
 from agents.asking.readers.verdicts import CHAIN, FLAGS, P_YES, VERDICT, YES_NO
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.reply_cache import CachedReplies, ReplyStore
+from agents.papers.core_mmrag import entry_choice, four_steps
 from agents.record import Exchange, SentMessage
 from tests.agent.scripted import ScriptedChat, ScriptedOcr
 

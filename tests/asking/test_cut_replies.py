@@ -7,7 +7,7 @@ import pytest
 from agents.asking.ask import MAX_READ, read
 from agents.asking.readers.answers import CITED_ANSWER, read_candidate, read_step_answer
 from agents.asking.readers.drafts import draft_form, parse_draft
-from agents.asking.readers.plans import read_plan
+from agents.asking.readers.lines import read_plan
 from agents.models.base import ChatReply, FinishReason
 from agents.settings.presets import load_settings
 from agents.stages.understand import Understand

@@ -9,9 +9,9 @@ import pytest
 from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.answers import read_candidate
 from agents.asking.readers.drafts import parse_draft
-from agents.asking.readers.entry_replies import FourSteps, parse_four_steps
 from agents.asking.readers.verdicts import verdict
 from agents.models.base import ChatReply
+from agents.papers.core_mmrag import FourSteps, parse_four_steps
 from agents.profiles.profile import PROMPTS
 from agents.texts.replies import json_object, read_label
 
