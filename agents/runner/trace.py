@@ -1,5 +1,6 @@
 """Traces: the record of each turn as a line of JSON."""
 
+import io
 import json
 import logging
 import time
@@ -11,8 +12,9 @@ from typing import Any
 
 from PIL import Image
 
-from agents.base.files import append_lines, well_formed
+from agents.base.files import append_lines, well_formed, write_whole
 from agents.base.secrets import scrubber
+from agents.models.pixels import pixels_digest, to_rgb
 from agents.record import (
     PICTURE_FIELDS,
     QUOTING_FIELDS,
@@ -22,7 +24,6 @@ from agents.record import (
     StageRecord,
     TurnRecord,
 )
-from agents.runner.request_images import RequestImages
 from agents.settings.presets import TraceSettings
 from agents.turn import Turn
 from agents.unanswered import why_unanswered
@@ -43,6 +44,42 @@ _OUR_WORDS = frozenset({"finish_reason", "branch", "domain", "route"})
 _BLANK_STAGE, _BLANK_EXCHANGE = StageRecord(""), Exchange("", "", "")
 _WITHOUT_PICTURE: dict[str, Any] = {name: getattr(_BLANK_STAGE, name) for name in PICTURE_FIELDS}
 _WITHOUT_PROMPT: dict[str, Any] = {name: getattr(_BLANK_EXCHANGE, name) for name in QUOTING_FIELDS}
+
+
+_COMPRESSION = 1  # of PNG, 0 to 9: a recorded run waits for each picture
+
+
+class RequestImages:
+    """Keeps the pictures of a batch's requests in a folder, each once as a PNG file named by its pixels, and remembers their names.
+
+    Args:
+        folder: Where they go; None: they are only named.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._names: dict[int, tuple[Image.Image, str]] = {}  # kept alive: ids of dead objects come again
+
+    def name(self, image: Image.Image) -> str:
+        """Keep a picture under the SHA-256 of its pixels (``pixels_digest``), and return that name.
+
+        Without a folder the picture is only named.
+
+        Raises:
+            OSError: The picture cannot be written.
+        """
+        entry = self._names.get(id(image))
+        if entry is None:
+            entry = self._names[id(image)] = image, pixels_digest(image)
+            self._keep(*entry)
+        return entry[1]
+
+    def _keep(self, image: Image.Image, name: str) -> None:
+        if self._folder is None or (path := self._folder / f"{name}.png").exists():
+            return
+        png = io.BytesIO()
+        to_rgb(image).save(png, format="PNG", compress_level=_COMPRESSION)
+        write_whole(path, png.getvalue())
 
 
 @dataclass(frozen=True)
