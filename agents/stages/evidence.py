@@ -37,7 +37,7 @@ class EvidenceStage(Stage):
         breadcrumbs: bool = Field(False, description="add the parts of a page's URL to its title")
         name_score: Cosine | None = Field(
             None,
-            description="attributes ranked: cosine from which their passage says that the photo shows the entity; None: it never does",
+            description="cosine from which a passage says that the photo shows the entity; None: none does",
         )
         k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
@@ -62,16 +62,20 @@ class EvidenceStage(Stage):
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     def _identify(self, turn: Turn) -> Iterator[Evidence]:
-        """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show."""
+        """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show.
+
+        Attributes that are ranked have it in their passage; otherwise it is a chunk by itself, kept if it ranks first (``two_stage_rerank``).
+        """
         minimum = self.options.name_score
-        if minimum is None or self.options.attribute_chunks != "ranked":
+        if minimum is None:
             return
+        joined = self.options.attribute_chunks == "ranked"
         sure = turn.shown_entities(minimum)
         for entity, hit in list_entities(turn, 1):
             if entity in sure:
                 names = ", ".join(dict.fromkeys((entity.name, *(other.name for other in hit.entities))))
                 text = without_special_tokens(write_identity(names))
-                yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY, value=text)
+                yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY, value=text if joined else None)
 
     def _chunk_page(self, hit: WebHit, cut: Cut) -> Iterator[Evidence]:
         crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from agents.evidence.chunks import interleave_by_entity
-from agents.evidence.passages import convert_to_record, sort_by_score
+from agents.evidence.passages import PICTURE_KEY, convert_to_record, sort_by_score
 from agents.methods.ranking import multiply_scores, score_by_question, take_best
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Evidence, Turn
@@ -74,8 +74,15 @@ class TwoStageRerank(Stage):
             chunks = [
                 chunk.with_score(fine if options.rank_by == "fine" else s) for chunk, fine, s in both if s >= minimum
             ]
-            ranked = sort_by_score(chunks)
+            ranked = _name_first(sort_by_score(chunks))
             worthy = [chunk for chunk in ranked if (chunk.score or 0.0) >= options.min_share * (ranked[0].score or 0.0)]
             turn.evidence = tuple(interleave_by_entity(turn, worthy)[: options.k])
             turn.record(evidence=convert_to_record(turn.evidence))
             turn.note(coarse_kept=len(chunk_scores))
+
+
+def _name_first(ranked: Sequence[Evidence]) -> list[Evidence]:
+    """Keep what the photo shows only as the best chunk: it answers what a thing is, and takes the place of a fact elsewhere."""
+    return [
+        chunk for rank, chunk in enumerate(ranked) if rank == 0 or chunk.key != PICTURE_KEY or chunk.value is not None
+    ]

@@ -513,11 +513,26 @@ def test_what_is_surely_recognised_is_said_in_the_passage_of_its_attributes(
     assert [(chunk.title, chunk.text) for chunk in dialog_turn.shown] == [("Old Mill", text)]
 
 
-def test_a_sure_name_is_no_evidence_where_attributes_are_chunks_of_their_own() -> None:
-    dialog_turn = turn("What is this?", image_hits=(ImageHit(0, 0.9, "u", (Entity("Old Mill", {"height": "12 m"}),)),))
-    dialog_turn.entity, dialog_turn.entity_score = dialog_turn.image_hits[0].entities[0], 0.9
-    run(EvidenceStage, [dialog_turn], context(settings(evidence={"name_score": 0.85})))
-    assert [chunk.text for chunk in dialog_turn.evidence] == ["The height of Old Mill is 12 m."]
+@pytest.mark.parametrize(
+    ("question", "first"),
+    [("What is this?", "This is Old Mill."), ("How high?", "The height of Old Mill is 12 m.")],
+)
+def test_a_sure_name_is_a_chunk_of_its_own_only_where_it_ranks_first(question: str, first: str) -> None:
+    """ "What is this?" was declined though picture search was sure; in every prompt the name took the place of a fact."""
+
+    class Scores:
+        name = "scores"
+
+        def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
+            return np.array([float(("This is" in text) == ("What" in asked)) for asked, text in pairs], dtype=np.float32)
+
+    entity = Entity("Old Mill", {"height": "12 m"})
+    dialog_turn = turn(question, image_hits=(ImageHit(0, 0.9, "u", (entity,)),))
+    dialog_turn.entity, dialog_turn.entity_score = entity, 0.9
+    rerank = context(settings(evidence={"name_score": 0.85}), coarse_reranker=Scores(), fine_reranker=Scores())
+    run_stages([dialog_turn], rerank, EvidenceStage, TwoStageRerank)
+    assert dialog_turn.evidence[0].text == first
+    assert [chunk.text for chunk in dialog_turn.evidence].count("This is Old Mill.") == (first == "This is Old Mill.")
 
 
 def test_chunks_far_below_the_best_are_not_worth_their_place() -> None:
