@@ -13,7 +13,6 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.console import SafeConsole
 from agents.base.printing import print_text
-from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import SettingsError
 from evaluation import commands
@@ -25,7 +24,7 @@ from training.recipes import Recipe, list_recipes, load_recipe
 ABOUT = "about.json"
 HELD_OUT_SHARE = "held_out_share"
 """Key in about.json of the share of the sessions that is held out."""
-FAILURES = (ArchitectureError, EvaluationError, ModelError, SettingsError, TrainingDataError)
+FAILURES = (EvaluationError, ModelError, SettingsError, TrainingDataError)
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)
 

@@ -16,13 +16,13 @@ from agents.base.command_options import Flag
 from agents.base.console import SafeConsole
 from agents.base.files import format_os_error
 from agents.base.printing import print_error
-from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
 from agents.profiles.weights import SUBMISSION
 from agents.settings.run_config import RunConfig, preset_names, profile_names
 from agents.settings.shared_options import JsonOptions, ModelOptions, print_json
 from apps.preflight.admission import check_models
+from apps.preflight.architecture import ArchitectureError
 from apps.preflight.check import Check, check, run_check
 from apps.preflight.fork import run_fork
 from apps.preflight.hub_access import check_access

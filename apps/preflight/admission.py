@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
-from agents.models.architecture import ArchitectureError, read_architecture
 from agents.settings.run_config import RunConfig
+from apps.preflight.architecture import ArchitectureError, read_architecture
 from apps.preflight.check import Check
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 

@@ -7,9 +7,9 @@ forward pass, counted from the shapes in transformers' and vLLM's model code.
 import math
 from dataclasses import dataclass
 
-from agents.models.architecture import BYTES, Architecture, Decoder, Vision, read_architecture
 from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import count_images
+from apps.preflight.architecture import BYTES, Architecture, Decoder, Vision, read_architecture
 from apps.preflight.checkpoints import Checkpoint, list_checkpoints
 
 L40S_BYTES = 47_700_000_000

@@ -11,12 +11,12 @@ from rich.table import Table
 
 from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Options
-from agents.models.architecture import ArchitectureError
 from agents.models.base import ModelError
 from agents.models.pixels import to_rgb
 from agents.profiles.profile import SettingsError
 from agents.search.hits import SearchError
 from agents.turn import Turn
+from apps.preflight.architecture import ArchitectureError
 from evaluation import commands
 from evaluation.records import EvaluationError
 from mini_crag_mm.content_models import Split

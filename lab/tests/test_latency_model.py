@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from agents.models.architecture import Architecture, Decoder, Vision, read_architecture
 from agents.models.base import ChatMessage, ChatRequest
 from agents.settings.run_config import RunConfig
+from apps.preflight.architecture import Architecture, Decoder, Vision, read_architecture
 from lab.benchmarks.latency.call_seconds import PlacedModel, estimate_seconds, place_models
 from lab.benchmarks.latency.cost import (
     Machine,

@@ -524,7 +524,9 @@ def test_a_sure_name_is_a_chunk_of_its_own_only_where_it_ranks_first(question: s
         name = "scores"
 
         def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
-            return np.array([float(("This is" in text) == ("What" in asked)) for asked, text in pairs], dtype=np.float32)
+            return np.array(
+                [float(("This is" in text) == ("What" in asked)) for asked, text in pairs], dtype=np.float32
+            )
 
     entity = Entity("Old Mill", {"height": "12 m"})
     dialog_turn = turn(question, image_hits=(ImageHit(0, 0.9, "u", (entity,)),))

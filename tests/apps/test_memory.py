@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import safetensors
 
-from agents.models.architecture import BYTES, ArchitectureError, read_architecture
 from agents.profiles.profile import Profile, SearchModels
 from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig, preset_names
+from apps.preflight.architecture import BYTES, ArchitectureError, read_architecture
 from apps.preflight.memory import (
     L40S_BYTES,
     MARGIN,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from agents.models.architecture import ArchitectureError, read_architecture
 from agents.models.base import ModelError
 from agents.models.chat.chat_template import load_chat_template
 from agents.models.config_files import ARCHITECTURES, ConfigError, check_config, check_types, read_config
 from agents.models.pretrained import Pretrained
+from apps.preflight.architecture import ArchitectureError, read_architecture
 from tests.support.local_configs import CONFIGS
 
 

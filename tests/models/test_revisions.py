@@ -13,7 +13,6 @@ import pytest
 from huggingface_hub.constants import HF_HUB_CACHE
 
 from agents.base.revisions import MAIN, named_weights, pinned_revision, split_revision, with_revision
-from agents.models.architecture import read_architecture
 from agents.models.base import ModelError
 from agents.models.chat.gguf import hub_file
 from agents.models.chat.transformers_checkpoint import load_checkpoint
@@ -24,6 +23,7 @@ from agents.profiles.profile import load_profile
 from agents.search.clip import save_tiny_clip
 from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.pipelines import _weights
+from apps.preflight.architecture import read_architecture
 from evaluation.run.truncation import make_truncator
 from tests.models.tiny_checkpoints import save_llama
 

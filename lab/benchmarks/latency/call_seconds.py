@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agents.models.architecture import Architecture
 from agents.settings.run_config import RunConfig
+from apps.preflight.architecture import Architecture
 from apps.preflight.checkpoints import SEARCH_PICTURES, SEARCH_WEB
 from apps.preflight.memory import estimate_memory
 from lab.benchmarks.latency.cost import Machine, estimate_decode, estimate_prefill
@@ -41,7 +41,7 @@ def place_models(config: RunConfig) -> dict[str, PlacedModel]:
 
     Raises:
         agents.profiles.profile.SettingsError: The profile names no model for a role of the preset.
-        agents.models.architecture.ArchitectureError: A model has no config.json here.
+        apps.preflight.architecture.ArchitectureError: A model has no config.json here.
     """
     placements: dict[str, PlacedModel] = {}
     for row in estimate_memory(use_local_configs(config)).rows:

@@ -10,7 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from agents.models.architecture import BYTES, Architecture
+from apps.preflight.architecture import BYTES, Architecture
 
 EIGHT_BIT = "float8"
 """Name of the rate of layers held in 8 bits; their inputs are rounded to 8 bits too (FP8 dynamic)."""
