@@ -64,7 +64,7 @@ class EvidenceStage(Stage):
     def _identify(self, turn: Turn) -> Iterator[Evidence]:
         """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show.
 
-        Attributes that are ranked have it in their passage; otherwise it is a chunk by itself, kept if it ranks first (``two_stage_rerank``).
+        Attributes that are ranked have it in their passage; otherwise it is a chunk, kept if it ranks first (``two_stage_rerank``).
         """
         minimum = self.options.name_score
         if minimum is None:
@@ -75,7 +75,9 @@ class EvidenceStage(Stage):
             if entity in sure:
                 names = ", ".join(dict.fromkeys((entity.name, *(other.name for other in hit.entities))))
                 text = without_special_tokens(write_identity(names))
-                yield Evidence(text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY, value=text if joined else None)
+                yield Evidence(
+                    text, "kg", entity.name, hit.url, hit.score, key=PICTURE_KEY, value=text if joined else None
+                )
 
     def _chunk_page(self, hit: WebHit, cut: Cut) -> Iterator[Evidence]:
         crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
