@@ -68,23 +68,6 @@ VECTORS = arrays(
 )
 
 
-@given(VECTORS, st.sampled_from(METRICS), st.randoms())
-def test_coherence_does_not_depend_on_the_order_of_the_evidence(vectors: Any, metric: Metric, random: Any) -> None:
-    order = list(range(len(vectors)))
-    random.shuffle(order)
-    scores = average_similarities(compute_similarities(vectors, vectors, metric))
-    shuffled = average_similarities(compute_similarities(vectors[order], vectors[order], metric))
-    assert shuffled == pytest.approx(scores[order], abs=1e-9)
-
-
-@given(VECTORS, st.sampled_from(METRICS))
-def test_likeness_is_symmetric_and_bounded(vectors: Any, metric: Metric) -> None:
-    matrix = compute_similarities(vectors, vectors, metric)
-    assert matrix == pytest.approx(matrix.T, abs=1e-9)
-    assert matrix.max() <= 1 + 1e-9
-    assert matrix.min() >= (-1 - 1e-9 if metric == "cosine" else 0.0)
-
-
 @given(VECTORS, st.sampled_from(METRICS))
 def test_coherence_is_the_mean_of_a_loop(vectors: Any, metric: Metric) -> None:
     matrix = compute_similarities(vectors, vectors, metric)
@@ -116,11 +99,6 @@ def test_a_leaf_that_is_tied_to_another_modality_stays() -> None:
     """A - B in a text, B alone in a table: A has degree 1 and one modality, but its neighbour B occurs in the table too."""
     graph = build_graph([TitledText("text", ("A", "B")), TitledText("table", ("B",))])
     assert set(prune(graph)) == {"a", "b"}
-
-
-def test_an_entity_of_two_modalities_stays_even_alone() -> None:
-    graph = build_graph([TitledText("image", ("A",)), TitledText("text", ("A",))])
-    assert sum_degrees(prune(graph), 2) == [0, 0]
 
 
 def test_names_are_found_in_whatever_case_in_the_texts_of_others() -> None:
@@ -226,14 +204,6 @@ def test_stage_1_keeps_the_best_of_each_modality_and_one_call_serves_the_batch()
     assert sorted(texts(batch[0])) == ["near a", "near e"]
     assert (texts(batch[1]), texts(batch[2])) == ([], ["near a"])
     assert encoder.calls == 1
-
-
-def test_the_row_that_answers_is_found_however_late_it_stands_in_the_infobox() -> None:
-    encoder = Axes(q=(1.0, 0.0), near=(1.0, 0.1), far=(0.0, 1.0))
-    rows = [Evidence(f"far {number}", "kg", "t", retrieval=0.9, key="k") for number in range(30)]
-    dialog_turn = turn("q", None, evidence=(*rows, Evidence("near the answer", "kg", "t", retrieval=0.9, key="k")))
-    run(CoherenceStage, [dialog_turn], context(settings(k=1, second="none"), text_encoder=encoder))
-    assert texts(dialog_turn) == ["near the answer"]
 
 
 def test_nothing_is_cut_before_relevance_however_much_the_graph_says() -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
-from agents.english.knowledge_conflict import prki
 from agents.models.base import ChatReply, ChatRequest
 from agents.papers.core_mmrag import (
     ChooseEntry,
@@ -32,7 +28,6 @@ from agents.papers.core_mmrag import (
 from agents.search.hits import Entity, ImageHit
 from agents.search.pages.web_cache import cache_name
 from agents.settings.presets import Settings, load_settings, settings_from
-from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
 from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
 
@@ -194,27 +189,6 @@ class Steps:
 
 
 @pytest.mark.parametrize(
-    ("reply", "steps"),
-    [  # as Qwen2.5-Coder-1.5B gave them
-        (
-            "Step 1: I don't know where you cannot.\nStep 2: Reference: B\nStep 3: Its taxon is Oryctolagus cuniculus.\n"
-            "Step 4: The wild ancestor is the European rabbit.",
-            (1, "Its taxon is Oryctolagus cuniculus.", "The wild ancestor is the European rabbit."),
-        ),
-        (
-            "Step 1: I don't know.\nStep 2: Reference: E\nStep 3: Reference answer: Penny\nStep 4: Final answer: a penny",
-            (4, "Penny", "a penny"),
-        ),
-    ],
-)
-def test_steps_are_read_by_label_or_by_number(reply: str, steps: tuple[int, str, str]) -> None:
-    read = parse_four_steps(reply, 5)
-    assert (read.entry, read.external, read.final) == steps
-    assert read.parametric is not None
-    assert refuses(read.parametric)
-
-
-@pytest.mark.parametrize(
     ("replies", "answer", "calls", "prki"),
     [
         (("February 9, 1970", "C", "August 29, 1970", "August 29, 1970"), "August 29, 1970", 4, True),
@@ -281,19 +255,6 @@ def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("budget", "entry_tokens"),
-    [(None, 4500), (3000, 1500), (20000, 4500), (100, 200)],
-)
-def test_entries_share_the_budget_of_the_profile(budget: int | None, entry_tokens: int) -> None:
-    """Four characters are about a token; the authors cut an article at 4,500."""
-    long = [ImageHit(n, 0.9, str(n), (Entity(f"Long {n}", {"story": "word " * 5000}),)) for n in range(2)]
-    dialog_turn = turn("q", image_hits=tuple(long))
-    run_settings = settings(limits={"evidence_tokens": budget} if budget else {})
-    run(EntriesStage, [dialog_turn], context(run_settings, reranker=ThreeEngines()))
-    assert all(4 * entry_tokens - 5 <= len(one.text) <= 4 * entry_tokens + 4 for one in dialog_turn.entries)
-
-
 def test_without_entries_the_model_still_answers() -> None:
     chat = ScriptedChat(lambda _: "Own answer: [blue]\nReference: none\nReference answer:\nFinal answer: blue")
     dialog_turn = turn("What colour is it?", None)
@@ -316,13 +277,6 @@ def test_a_single_answer_is_not_reconciled_and_a_missing_model_is_noted() -> Non
     assert both.candidate is not None
     assert both.candidate.text == "Norway"
     assert "reconcile" in (both.error or "")
-
-
-def test_no_picture_folder_is_no_trouble() -> None:
-    dialog_turn = turn("q", image_hits=hits())
-    pipeline = SimpleNamespace(picture_folder=Path("no/such/folder"))
-    run(EntriesStage, [dialog_turn], context(settings(), pipeline, reranker=ThreeEngines()))
-    assert [one.image for one in dialog_turn.entries] == [None, None, None]
 
 
 @pytest.mark.parametrize("preset", ["core_mmrag_one_stage", "core_mmrag_two_stage", "core_mmrag_oracle"])
@@ -353,11 +307,6 @@ def test_the_baselines_ask_once_for_a_whole_batch_and_not_without_entries(tmp_pa
     assert chat.batches == [3] and nothing.answer == IDK
 
 
-@given(st.text(max_size=300))
-def test_no_reply_breaks_the_four_steps(reply: str) -> None:
-    parse_four_steps(reply, 5)
-
-
 @pytest.mark.parametrize(
     ("reply", "steps"),
     [
@@ -371,15 +320,18 @@ def test_no_reply_breaks_the_four_steps(reply: str) -> None:
         ("[Italy]", FourSteps("Italy", None, None, "Italy")),  # figure 5: brackets mark parametric knowledge
         ('"2.8 km"', FourSteps(None, None, None, "2.8 km")),  # appendix A.1
         ("", FourSteps()),
+        (  # these two as Qwen2.5-Coder-1.5B gave them
+            "Step 1: I don't know where you cannot.\nStep 2: Reference: B\nStep 3: Its taxon is O. cuniculus.\nStep 4: The rabbit.",
+            FourSteps("I don't know where you cannot.", 1, "Its taxon is O. cuniculus.", "The rabbit."),
+        ),
+        (
+            "Step 1: I don't know.\nStep 2: Reference: E\nStep 3: Reference answer: Penny\nStep 4: Final answer: a penny",
+            FourSteps("I don't know.", 4, "Penny", "a penny"),
+        ),
     ],
 )
 def test_the_four_steps_are_read(reply: str, steps: FourSteps) -> None:
     assert parse_four_steps(reply, 5) == steps
-
-
-def test_a_cut_reply_loses_its_torn_line() -> None:
-    assert whole_lines("Own answer: [x]\nReference: A\nReference ans") == "Own answer: [x]\nReference: A\n"
-    assert whole_lines("The") == ""
 
 
 @pytest.mark.parametrize(
@@ -394,26 +346,6 @@ def test_a_cut_reply_loses_its_torn_line() -> None:
 )  # fmt: skip
 def test_an_entry_is_named_by_its_letter(text: str, place: int | None) -> None:
     assert entry_letter(text, 5) == place
-
-
-@pytest.mark.parametrize(
-    ("own", "retrieved", "differ"),
-    [
-        # figure 1, figure 2 and figure 5 of CoRe-MMRAG
-        ("December 20, 1957", "August 29, 1970", True),
-        ("February 9, 1970", "August 29, 1970", True),
-        ("Italy", "The Netherlands", True),
-        ("de Havilland Canada", "Viking Air", True),
-        ("1300", "255", True),
-        ("Scotland", "South Lanarkshire", True),
-        ("Italy", "Italy", False),
-        ("I don't know", "255", None),
-        (None, "255", None),
-        ("255", None, None),
-    ],
-)
-def test_prki(own: str | None, retrieved: str | None, differ: bool | None) -> None:
-    assert prki(own, retrieved) is differ
 
 
 def test_vtki_by_hand() -> None:

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from agents.asking.readers.verdicts import parse_chain
-from agents.models.base import ChatReply, ChatRequest
+from agents.models.base import ChatRequest
 from agents.papers.cruise import (
     Branch,
     Consistency,
@@ -224,42 +222,6 @@ def test_answers_are_withheld_if_their_check_failed_or_had_no_time() -> None:
     assert dialog_turn.answer == IDK
 
 
-def broken(request: ChatRequest) -> ChatReply:
-    return ChatReply("", "error", error="boom")
-
-
-@pytest.mark.parametrize("say_what", [broken, lambda _: ChatReply("", "abort"), lambda _: "ß%&"])
-def test_a_model_that_breaks_gives_abstentions(say_what: Callable[[ChatRequest], str | ChatReply]) -> None:
-    settings = load_published()
-    photo_turn, blind = turn("How high is the tower?"), turn("How high is the tower?", None)
-    models = {"small_chat": ScriptedChat(say_what), "chat": ScriptedChat(say_what), "reranker": TowerReranker()}
-    run_stages([photo_turn, blind], context(settings, ScriptedPipeline({}, PAGES), **models))
-    assert (photo_turn.answer, blind.answer) == (IDK, IDK)
-
-
-def test_an_empty_batch_is_no_trouble() -> None:
-    settings = load_published()
-    models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
-    run_stages([], context(settings, ScriptedPipeline({}, PAGES), **models))
-
-
-def test_a_picture_without_question_or_history_is_survived() -> None:
-    settings = load_published()
-    models = {
-        "small_chat": ScriptedChat(lambda _: ""),
-        "chat": ScriptedChat(lambda _: ""),
-        "reranker": TowerReranker(),
-    }
-    dialog_turn = Turn(query="", image=Image.new("RGB", (64, 48)))
-    run_stages([dialog_turn], context(settings, ScriptedPipeline({(64, 48): ("T", TOWER)}, PAGES), **models))
-    assert dialog_turn.answer == IDK
-
-
-def test_mad_threshold_by_hand() -> None:
-    # median of (0.9, 0.8, 0.7, 0.2, 0.1) = 0.7; deviations 0.2, 0.1, 0, 0.5, 0.6: their median 0.2; 0.7 - 1.5 * 0.2 = 0.4
-    assert compute_mad_threshold([0.1, 0.9, 0.7, 0.8, 0.2], tau=0.1, lam=1.5) == pytest.approx(0.4)
-
-
 def test_mad_threshold_looks_at_the_best_ten_only_and_never_goes_below_tau() -> None:
     assert compute_mad_threshold([0.5] * 10 + [0.0] * 90, tau=0.1, lam=1.5) == 0.5
     assert compute_mad_threshold([0.05, 0.01], tau=0.1, lam=1.5) == 0.1
@@ -287,71 +249,37 @@ def branch(
     )
 
 
-# r, S_ret, C, consistent, S_CoV -> the line it ends on; all 2 x 2 x 2 x 2 x 3 rows
-TABLE: dict[tuple[bool, float, bool, bool, float], Branch] = {
-    # not about the present, context
-    (False, WEAK, True, True, LOW): "unsure",
-    (False, WEAK, True, True, MIDDLE): "grounded",
-    (False, WEAK, True, True, SURE): "grounded",
-    (False, WEAK, True, False, LOW): "inconsistent",
-    (False, WEAK, True, False, MIDDLE): "inconsistent",
-    (False, WEAK, True, False, SURE): "inconsistent",
-    (False, STRONG, True, True, LOW): "unsure",
-    (False, STRONG, True, True, MIDDLE): "grounded",
-    (False, STRONG, True, True, SURE): "grounded",
-    (False, STRONG, True, False, LOW): "inconsistent",
-    (False, STRONG, True, False, MIDDLE): "inconsistent",
-    (False, STRONG, True, False, SURE): "inconsistent",
-    # not about the present, no context
-    (False, WEAK, False, True, LOW): "unsure",
-    (False, WEAK, False, True, MIDDLE): "unsure",
-    (False, WEAK, False, True, SURE): "prior",
-    (False, WEAK, False, False, LOW): "unsure",
-    (False, WEAK, False, False, MIDDLE): "unsure",
-    (False, WEAK, False, False, SURE): "unsure",
-    (False, STRONG, False, True, LOW): "unsure",
-    (False, STRONG, False, True, MIDDLE): "unsure",
-    (False, STRONG, False, True, SURE): "prior",
-    (False, STRONG, False, False, LOW): "unsure",
-    (False, STRONG, False, False, MIDDLE): "unsure",
-    (False, STRONG, False, False, SURE): "unsure",
-    # about the present, context
-    (True, WEAK, True, True, LOW): "stale",
-    (True, WEAK, True, True, MIDDLE): "stale",
-    (True, WEAK, True, True, SURE): "stale",
-    (True, WEAK, True, False, LOW): "stale",
-    (True, WEAK, True, False, MIDDLE): "stale",
-    (True, WEAK, True, False, SURE): "stale",
-    (True, STRONG, True, True, LOW): "unsure",
-    (True, STRONG, True, True, MIDDLE): "grounded",
-    (True, STRONG, True, True, SURE): "grounded",
-    (True, STRONG, True, False, LOW): "inconsistent",
-    (True, STRONG, True, False, MIDDLE): "inconsistent",
-    (True, STRONG, True, False, SURE): "inconsistent",
-    # about the present, no context
-    (True, WEAK, False, True, LOW): "stale",
-    (True, WEAK, False, True, MIDDLE): "stale",
-    (True, WEAK, False, True, SURE): "stale",
-    (True, WEAK, False, False, LOW): "stale",
-    (True, WEAK, False, False, MIDDLE): "stale",
-    (True, WEAK, False, False, SURE): "stale",
-    (True, STRONG, False, True, LOW): "unsure",
-    (True, STRONG, False, True, MIDDLE): "unsure",
-    (True, STRONG, False, True, SURE): "prior",
-    (True, STRONG, False, False, LOW): "unsure",
-    (True, STRONG, False, False, MIDDLE): "unsure",
-    (True, STRONG, False, False, SURE): "unsure",
+# r, S_ret, C, consistent -> the lines it ends on for S_CoV low, in the middle and sure: all 2 x 2 x 2 x 2 rows
+TABLE: dict[tuple[bool, float, bool, bool], tuple[Branch, Branch, Branch]] = {
+    # not about the present
+    (False, WEAK, True, True): ("unsure", "grounded", "grounded"),
+    (False, WEAK, True, False): ("inconsistent", "inconsistent", "inconsistent"),
+    (False, STRONG, True, True): ("unsure", "grounded", "grounded"),
+    (False, STRONG, True, False): ("inconsistent", "inconsistent", "inconsistent"),
+    (False, WEAK, False, True): ("unsure", "unsure", "prior"),
+    (False, WEAK, False, False): ("unsure", "unsure", "unsure"),
+    (False, STRONG, False, True): ("unsure", "unsure", "prior"),
+    (False, STRONG, False, False): ("unsure", "unsure", "unsure"),
+    # about the present
+    (True, WEAK, True, True): ("stale", "stale", "stale"),
+    (True, WEAK, True, False): ("stale", "stale", "stale"),
+    (True, STRONG, True, True): ("unsure", "grounded", "grounded"),
+    (True, STRONG, True, False): ("inconsistent", "inconsistent", "inconsistent"),
+    (True, WEAK, False, True): ("stale", "stale", "stale"),
+    (True, WEAK, False, False): ("stale", "stale", "stale"),
+    (True, STRONG, False, True): ("unsure", "unsure", "prior"),
+    (True, STRONG, False, False): ("unsure", "unsure", "unsure"),
 }
 
 
 def test_the_table_is_whole() -> None:
     booleans = (False, True)
-    assert set(TABLE) == set(itertools.product(booleans, (WEAK, STRONG), booleans, booleans, (LOW, MIDDLE, SURE)))
+    assert set(TABLE) == set(itertools.product(booleans, (WEAK, STRONG), booleans, booleans))
 
 
 @pytest.mark.parametrize("row", TABLE, ids=str)
-def test_every_row_ends_on_its_line(row: tuple[bool, float, bool, bool, float]) -> None:
-    assert branch(*row) == TABLE[row]
+def test_every_row_ends_on_its_line(row: tuple[bool, float, bool, bool]) -> None:
+    assert tuple(branch(*row, confidence) for confidence in (LOW, MIDDLE, SURE)) == TABLE[row]
 
 
 def test_thresholds_themselves_suffice() -> None:
@@ -365,20 +293,6 @@ def test_what_is_not_known_never_lets_an_answer_stand(context: bool) -> None:
     assert not stands(branch(False, STRONG, context, True, None))
     assert not stands(branch(False, STRONG, context, True, math.nan))
     assert branch(True, math.nan, context, True, SURE) == "stale"
-
-
-@given(st.booleans(), st.floats(0, 1), st.booleans(), st.sampled_from([True, False, None]), st.none() | st.floats(0, 1))
-def test_an_answer_stands_only_where_the_checks_agree(
-    real_time: bool, retrieval: float, context: bool, consistent: bool | None, confidence: float | None
-) -> None:
-    given_out = stands(branch(real_time, retrieval, context, consistent, confidence))
-    min_confidence = 0.9 if context else 1.0
-    assert given_out == (
-        consistent is True
-        and confidence is not None
-        and confidence >= min_confidence
-        and not (real_time and retrieval < 0.1)
-    )
 
 
 CHAIN = (
@@ -425,8 +339,3 @@ def test_the_confidence_of_sloppy_chains(reply: str, confidence: float | None) -
 def test_findings_may_stand_on_lines_of_their_own() -> None:
     reply = "CONFIDENCE: 0.9\nSUB-QUESTIONS:\nQ1: Is it red?\nFinding: Not supported\nQ2: torn"
     assert parse_chain(reply).findings == (SubFinding("Is it red?", False),)
-
-
-@given(st.text(max_size=300))
-def test_no_reply_breaks_a_chain(reply: str) -> None:
-    parse_chain(reply)

@@ -68,13 +68,3 @@ def test_a_query_that_asks_nothing_is_not_answered(query: str, candidate: Candid
 @pytest.mark.parametrize("query", ["7", "Who", "\u8c01?", "\u0643\u0645\u061f"])
 def test_a_query_of_any_script_is_answered(query: str) -> None:
     assert finalise(FinaliseOptions(), query=query, question=query, candidate=HELD)[0] == HELD.text
-
-
-@pytest.mark.parametrize(
-    ("real_time", "abstains", "is_given"), [(True, True, False), (True, False, True), (False, True, True)]
-)
-def test_the_present_is_answered_unless_the_preset_abstains(real_time: bool, abstains: bool, is_given: bool) -> None:
-    dialog_turn = turn("What does this cost right now?", real_time=real_time, candidate=HELD)
-    settings = settings_from({"stages": ("finalise",), "finalise": {"abstain_real_time": abstains}})
-    run(Finalise, [dialog_turn], context(settings))
-    assert (dialog_turn.answer != IDK) == is_given

@@ -3,8 +3,6 @@
 import pytest
 
 from agents.english.object_phrases import (
-    extract_object_phrases,
-    find_pointed_phrase,
     measure_offset,
 )
 from agents.models.base import Box
@@ -13,22 +11,6 @@ from agents.stages.objects import Objects
 from agents.stages.understand import Understand
 from agents.turn import Target
 from tests.agent.scripted import context, run, turn
-
-
-@pytest.mark.parametrize(
-    ("question", "phrases"),
-    [
-        ("How tall is this tower?", ["tower"]),
-        ("Who designed the building on the left?", ["building"]),
-        ("What is the weight of this stone arch?", ["stone arch"]),
-        ("What is this?", []),
-        ("How old can this get?", []),
-        ("Is the red car longer than the blue bus?", ["red car", "blue bus"]),
-        ("Which country does this animal on the right come from?", ["animal"]),
-    ],
-)
-def test_objects_are_named_by_the_question(question: str, phrases: list[str]) -> None:
-    assert extract_object_phrases(question, 5) == phrases
 
 
 def test_offsets_are_fractions_of_the_image() -> None:
@@ -42,23 +24,6 @@ def test_offsets_are_fractions_of_the_image() -> None:
         0.7,
         0.5,
     ]
-
-
-@pytest.mark.parametrize(
-    ("question", "phrase"),
-    [
-        ("How heavy is this old coin?", "old coin"),
-        ("Who is the woman on the silver coin on the left?", "silver coin"),
-        ("Which bird is this?", "bird"),
-        ("Can you tell me what tree this is?", "tree"),
-        ("What animal am I looking at?", "animal"),
-        ("What is the name of the ship in it?", None),
-        ("How old can it get?", None),
-        ("Which bird is the national bird of France?", None),
-    ],
-)
-def test_what_is_pointed_at_is_in_the_picture(question: str, phrase: str | None) -> None:
-    assert find_pointed_phrase(question) == phrase
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from agents.profiles.profile import PROMPTS
 from agents.settings.run_config import RunConfig, preset_names
 from agents.settings.stage_needs import create_stages
 from agents.stage import stage_class, stage_names
-from tests.support.read_replies import as_json, is_copied
+from tests.support.read_replies import as_json
 
 CORPUS = [
     json.loads(line) for line in Path(__file__).with_name("real_replies.jsonl").read_text(encoding="utf-8").splitlines()
@@ -61,18 +61,3 @@ def test_every_prompt_is_asked_by_a_stage_that_says_how_its_reply_is_read() -> N
     assert set(FORMS) | variants == {path.stem for path in PROMPTS.glob("*.j2")} - {
         PICTURE_DESCRIPTION,
     }
-
-
-@pytest.mark.parametrize(
-    ("read", "is_copy"),
-    [
-        (["a lighthouse", 1, "31 Metres", "31 metres"], True),
-        ({"answer": "a tower of 31 metres"}, False),
-        (["I don't know", 1, "none"], False),
-        ("metres", True),
-        ("metre", False),
-        (None, False),
-    ],
-)
-def test_words_of_the_template_in_a_reply_are_found(read: Any, is_copy: bool) -> None:
-    assert is_copied(read, "Where you cannot, say I don't know, or none.\nReference answer: 31 metres") is is_copy

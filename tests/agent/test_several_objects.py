@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from agents.english.question_kinds import is_about_several, parse_named_number
 from agents.evidence.chunks import interleave_by_entity
 from agents.models.base import Box, Detection
 from agents.search.hits import Entity, ImageHit
@@ -22,30 +21,6 @@ from tests.agent.scripted import Alike, ScriptedChat, context, run, turn
 LION = Entity("Lion", {"mass": "190 kg", "diet": "carnivore", "lifespan": "14 years"})
 TIGER = Entity("Tiger", {"mass": "220 kg", "diet": "carnivore"})
 FERN = Entity("Fern", {"division": "Polypodiophyta"})
-
-
-@pytest.mark.parametrize(
-    ("question", "several", "number"),
-    [
-        ("Which of these two animals is heavier?", True, 2),
-        ("Which of the three forts on this shelf is the oldest?", True, 3),
-        ("If both of these birds lay a full clutch, how many eggs is that?", True, 2),
-        ("Which of these is the oldest?", True, None),
-        ("How many of these live in Africa?", False, None),
-        ("Is the animal on the left usually heavier than the one on the right?", True, None),
-        ("What do I pay for one avocado and one broccoli together?", True, None),
-        ("How tall is this tower?", False, None),
-        ("How much does one of these weigh?", False, None),
-        ("What are these flowers called?", False, None),
-        ("Where was this car put together?", False, None),
-        ("Is it taller than the Eiffel Tower?", False, None),
-        ("What do the five petals of this flower stand for?", False, None),
-        ("In which two wars were the men killed that this vehicle is named after?", False, None),
-    ],
-)
-def test_which_questions_are_about_several_objects(question: str, several: bool, number: int | None) -> None:
-    assert is_about_several(question) is several
-    assert parse_named_number(question) == number
 
 
 def settings(**tables: Any) -> Settings:

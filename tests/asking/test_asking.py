@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,22 +14,15 @@ from PIL import Image
 
 from agents.asking.ask import Ask, Question, ReplyForm, put, read
 from agents.asking.prompts import PromptLibrary
-from agents.asking.readers.answers import ANSWER, BRIEF_ANSWER, CITED_ANSWER
-from agents.asking.readers.drafts import draft_form
-from agents.asking.readers.fields import number_at, queries_form, texts_at, truths_at
-from agents.asking.readers.lines import FACTS, SENTENCE, STANDALONE_QUESTION
-from agents.asking.readers.verdicts import CHAIN, FLAGS, P_YES, VERDICT, YES_NO
+from agents.asking.readers.lines import SENTENCE
 from agents.models.base import ChatModel, ChatReply, ChatRequest, ModelError
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.reply_cache import CachedReplies, ReplyStore
-from agents.papers.core_mmrag import entry_choice, four_steps
 from agents.record import Exchange, SentMessage
 from tests.agent.scripted import ScriptedChat, ScriptedOcr
+from tests.support.read_replies import list_forms
 
-FORMS: tuple[ReplyForm[object], ...] = (
-    ANSWER, BRIEF_ANSWER, CITED_ANSWER, draft_form(5), entry_choice(4), four_steps(4), number_at("entity"), queries_form(4),
-    texts_at("queries", 4), truths_at("a", "b"), FACTS, SENTENCE, STANDALONE_QUESTION, CHAIN, FLAGS, P_YES, VERDICT, YES_NO,
-)  # fmt: skip
+FORMS = tuple(list_forms())
 NUMBER = ReplyForm("number", lambda reply: int(reply.text) if reply.text.isdigit() else None)
 
 
@@ -129,7 +123,7 @@ def test_the_exchange_says_that_the_cache_had_the_reply(prompts: PromptLibrary, 
 
 
 @given(st.text(max_size=300), st.sampled_from(["stop", "length", "abort", "error"]), st.sampled_from(FORMS))
-def test_no_reader_raises_whatever_a_model_says(text: str, finish: str, form: ReplyForm[object]) -> None:
+def test_no_reader_raises_whatever_a_model_says(text: str, finish: str, form: ReplyForm[Any]) -> None:
     answer = read(form, ChatReply(text, finish))  # type: ignore[arg-type]
     assert answer.readable in (True, False)
     assert not (answer.readable and finish == "error")

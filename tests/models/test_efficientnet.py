@@ -8,7 +8,6 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.models.base import ImageEncoder, Recogniser
 from agents.models.vision.efficientnet import EfficientNetLite2
 
 PHOTOS = Path(__file__).parents[2] / "mini_crag_mm" / "photos"
@@ -25,11 +24,6 @@ def _packaged_photo(name: str) -> Image.Image:
     return Image.open(Path(spec.submodule_search_locations[0]) / "datasets" / "images" / name)
 
 
-def test_it_is_an_encoder_and_a_recogniser(model: EfficientNetLite2) -> None:
-    assert isinstance(model, ImageEncoder)
-    assert isinstance(model, Recogniser)
-
-
 def test_embeddings_have_length_one_and_do_not_depend_on_the_batch(model: EfficientNetLite2) -> None:
     rng = np.random.default_rng(0)
     images = [Image.fromarray(rng.integers(0, 256, (40 + i, 60, 3), dtype=np.uint8)) for i in range(7)]
@@ -38,11 +32,6 @@ def test_embeddings_have_length_one_and_do_not_depend_on_the_batch(model: Effici
     assert together.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(together, axis=1), 1.0, atol=1e-5)
     np.testing.assert_allclose(together, np.concatenate([model.encode([image]) for image in images]), atol=1e-5)
-
-
-def test_no_images_give_no_rows(model: EfficientNetLite2) -> None:
-    assert model.encode([]).shape == (0, 1280)
-    assert model.recognise([]) == []
 
 
 def test_odd_images_are_encoded(model: EfficientNetLite2) -> None:

@@ -96,11 +96,6 @@ def test_two_rerankers_of_one_encoder_read_a_passage_once(
     np.testing.assert_allclose(TokenMaxSimReranker(forgetful(minilm)).score(pairs), coarse, atol=1e-5)
 
 
-def test_no_texts(minilm: TransformerTextEncoder) -> None:
-    assert minilm.encode([]).shape == (0, 384)
-    assert minilm.encode_tokens([]) == []
-
-
 def test_token_vectors_leave_special_tokens_out(minilm: TransformerTextEncoder) -> None:
     one, none, three = minilm.encode_tokens(["tower", "", "the eiffel tower"])
     assert one.shape == (1, 384)

@@ -165,18 +165,6 @@ def test_a_stop_string_ends_no_reply_at_the_blank_line_behind_its_thoughts(https
     assert client(httpserver).chat([ask(stop=("\n",))])[0].text == "330 m"
 
 
-def test_log_probabilities_are_those_of_the_reply_and_not_of_its_thoughts(httpserver: HTTPServer) -> None:
-    def token(text: str, logprob: float) -> dict[str, Any]:
-        return {"token": text, "logprob": logprob, "top_logprobs": [{"token": text, "logprob": logprob}]}
-
-    texts = ["<think>", "no", "</think>", "<|begin_of_box|>", "yes", "."]
-    content = [token(text, -0.5 * place) for place, text in enumerate(texts)]
-    serve_chat(httpserver, lambda _: whole({"content": "".join(texts)}, logprobs={"content": content}))
-    (reply,) = client(httpserver).chat([ask(logprobs=True)])
-    assert (reply.text, reply.logprobs) == ("yes.", (-2.0, -2.5))
-    assert reply.first_token_probs is not None and list(reply.first_token_probs) == ["yes"]
-
-
 def test_what_a_reasoning_model_refuses_is_found_once(httpserver: HTTPServer) -> None:
     answer = refuse("temperature", "logprobs", "stop", "seed", "stream", max_tokens="max_completion_tokens")
     bodies = serve_chat(httpserver, answer)

@@ -45,11 +45,6 @@ def test_scores_are_those_of_the_checkpoint(checkpoint: Path) -> None:
     assert np.ptp(scores) > 1e-3
 
 
-def test_long_passages_are_cut(checkpoint: Path) -> None:
-    pytest.importorskip("FlagEmbedding")
-    assert np.isfinite(FlagEmbeddingReranker(checkpoint, max_tokens=120).score([("tower " * 300, "iron " * 900)])).all()
-
-
 def test_without_the_library_the_message_says_what_to_install(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,16 +59,6 @@ def test_an_encoder_without_a_head_for_scores_is_refused(tmp_path: Path, monkeyp
     assert FlagEmbeddingReranker(save_xlm_roberta_reranker(tmp_path / "whole")).score(PAIRS[:1]) == [0.5]
     with pytest.raises(ModelError, match=r"Cannot load reranker .* is a BertModel and lacks the weights that score"):
         FlagEmbeddingReranker(save_bert(tmp_path / "encoder")).score(PAIRS)
-
-
-def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
-    pytest.importorskip("FlagEmbedding")
-    with pytest.raises(ModelError, match="Cannot load reranker"):
-        FlagEmbeddingReranker(tmp_path / "none").score(PAIRS)
-
-
-def test_no_pairs_load_nothing(tmp_path: Path) -> None:
-    assert FlagEmbeddingReranker(tmp_path / "none").score([]).shape == (0,)
 
 
 def test_a_dtype_that_the_library_has_not_is_refused() -> None:

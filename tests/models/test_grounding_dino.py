@@ -57,14 +57,6 @@ def test_boxes_are_those_of_the_model_in_pixels_of_the_image(checkpoint: Path, d
     assert {detection.phrase for detection in detections} <= {"red car", "tower"}
 
 
-def test_several_boxes_of_one_name_are_all_kept(detector: GroundingDinoDetector) -> None:
-    (detections,) = detector.detect([_picture(0, (120, 90))], [["cat"]])
-    assert [detection.phrase for detection in detections] == ["cat"] * 12
-    assert [detection.score for detection in detections] == sorted(
-        (detection.score for detection in detections), reverse=True
-    )
-
-
 def test_the_box_threshold_drops_weak_boxes(checkpoint: Path, detector: GroundingDinoDetector) -> None:
     image = _picture(0, (120, 90))
     (every,) = detector.detect([image], [["cat"]])

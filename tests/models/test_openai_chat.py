@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import io
 import json
@@ -20,7 +19,7 @@ from PIL import Image
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatReply, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatReply, ChatRequest, ModelError
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_protocol import StreamedReply
 from agents.time_limits.deadline import Deadline
@@ -95,13 +94,9 @@ def script(server: HTTPServer, *responses: Response | Handler) -> list[dict[str,
     return bodies
 
 
-def test_is_a_chat_model(httpserver: HTTPServer) -> None:
-    assert isinstance(client(httpserver), ChatModel)
-
-
 def test_settings_reach_the_server_and_the_reply_comes_back(httpserver: HTTPServer) -> None:
     bodies = script(httpserver, stream("Hel", "lo ", logprob=-0.25))
-    request = ask(max_tokens=9, temperature=0.5, seed=3, stop=("\n",), logprobs=True)
+    request = ask(max_tokens=9, temperature=0.5, seed=3, stop=("\n",), logprobs=True, schema={"type": "object"})
     reply = client(httpserver).chat([request])[0]
     assert (reply.text, reply.finish_reason, reply.logprobs) == ("Hello", "stop", (-0.25, -0.25))
     request_settings = {
@@ -115,11 +110,7 @@ def test_settings_reach_the_server_and_the_reply_comes_back(httpserver: HTTPServ
         "stop": ["\n"],
         "logprobs": True,
     }
-
-
-def test_length_is_told(httpserver: HTTPServer) -> None:
-    script(httpserver, stream("Hel", finish="length"))
-    assert client(httpserver).chat([ask()])[0].finish_reason == "length"
+    assert bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
 
 
 def test_replies_stand_in_the_order_of_the_requests(httpserver: HTTPServer) -> None:
@@ -141,23 +132,11 @@ def test_images_go_as_small_jpeg_data_urls_before_the_text(httpserver: HTTPServe
     assert text == {"type": "text", "text": "What?"}
 
 
-def test_a_schema_is_asked_for(httpserver: HTTPServer) -> None:
-    bodies = script(httpserver, stream("{}"))
-    client(httpserver).chat([ask(schema={"type": "object"})])
-    assert bodies[0]["response_format"]["json_schema"]["schema"] == {"type": "object"}
-
-
 def test_a_server_without_schemas_is_asked_without_and_remembered(httpserver: HTTPServer) -> None:
     bodies = script(httpserver, fault(400, "response_format is not supported"), stream("{}"))
     chat = client(httpserver)
     assert [chat.chat([ask(schema={"type": "object"})])[0].text for _ in range(2)] == ["{}", "{}"]
     assert ["response_format" in body for body in bodies] == [True, False, False]
-
-
-def test_what_a_server_complains_of_by_name_is_left_out_alone(httpserver: HTTPServer) -> None:
-    bodies = script(httpserver, fault(400, "logprobs is not supported"), stream("ok"))
-    client(httpserver).chat([ask(schema={"type": "object"}, logprobs=True)])
-    assert set(bodies[0]) - set(bodies[1]) == {"logprobs", "top_logprobs"}, "alternatives mean nothing alone"
 
 
 def whole(content: str) -> Response:
@@ -194,6 +173,13 @@ def parse_whole(text: str, logprobs: Any, finish: str | None = "stop", **setting
         ("Yes ", ["Yes", " ", ""], "length", (), 3),
         ("Yes\nUser: no", ["Yes", "\n", "User", ": no"], "stop", ("\n",), 2),  # a server that knows no stop strings
         ("Yes. END", ["Yes", ". E", "ND", " x"], "stop", ("END",), 3),
+        (
+            "<think>no</think><|begin_of_box|>yes.",
+            ["<think>", "no", "</think>", "<|begin_of_box|>", "yes", "."],
+            "stop",
+            (),
+            2,
+        ),
     ],
 )
 def test_log_probabilities_are_those_of_the_tokens_that_engines_in_process_count(
@@ -341,14 +327,6 @@ def test_a_passing_failure_is_tried_again(httpserver: HTTPServer, status: int) -
     assert len(bodies) == 3
 
 
-def test_a_lasting_failure_ends_as_an_error_after_the_tries(httpserver: HTTPServer) -> None:
-    bodies = script(httpserver, fault(500, "on fire"))
-    reply = client(httpserver, attempts=3).chat([ask()])[0]
-    assert (reply.text, reply.finish_reason) == ("", "error")
-    assert "500" in (reply.error or "")
-    assert len(bodies) == 3
-
-
 def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
     httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -360,12 +338,6 @@ def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
     visible_text = f"{caught.value!r} {caught.value.__cause__!r} {chat!r} {caplog.text}"
     assert KEY not in visible_text
     assert caught.value.__suppress_context__
-
-
-def test_an_unknown_model_is_named(httpserver: HTTPServer) -> None:
-    script(httpserver, fault(404, "no such model"))
-    with pytest.raises(ModelError, match="'m'"):
-        client(httpserver).chat([ask()])
 
 
 def test_the_deadline_keeps_what_has_come(httpserver: HTTPServer, hang: threading.Event) -> None:
@@ -400,18 +372,6 @@ def test_a_server_that_trickles_is_left_with_what_has_come(httpserver: HTTPServe
     reply = client(httpserver).chat([ask()], deadline)[0]
     assert deadline.left() > -SLACK
     assert reply.finish_reason == "abort" and set(reply.text.split()) == {"word"}
-
-
-def test_a_server_that_answers_late_finds_nobody_waiting(httpserver: HTTPServer, hang: threading.Event) -> None:
-    def late(request: Request) -> Response:
-        hang.wait(30)
-        return stream("too late")
-
-    script(httpserver, late)
-    deadline = Deadline(0.5)
-    replies = client(httpserver, concurrency=1).chat([ask(), ask()], deadline)  # the second waits for the first
-    assert deadline.left() > -SLACK
-    assert [(reply.text, reply.finish_reason) for reply in replies] == [("", "abort")] * 2
 
 
 @pytest.mark.parametrize("where", ["the stream", "the end of the client", "a picture"])
@@ -528,38 +488,11 @@ def test_a_connection_dropped_midway_is_tried_again_from_the_start(httpserver: H
     assert client(httpserver).chat([ask()])[0].text == "Whole"
 
 
-def test_nobody_at_the_address_is_an_error() -> None:
-    chat = OpenAIChat("m", "http://127.0.0.1:9/v1", api_key_env="TEST_KEY", attempts=2, max_pause=0.01)
-    reply = chat.chat([ask()])[0]
-    assert reply.finish_reason == "error"
-    assert "connection" in (reply.error or "").lower()
-
-
 def test_a_broken_image_costs_its_request_alone(httpserver: HTTPServer) -> None:
     script(httpserver, stream("ok"))
     broken, fine = client(httpserver).chat([ask("x", Image.new("RGB", (0, 5))), ask("y")])
     assert broken.finish_reason == "error"
     assert fine.text == "ok"
-
-
-def test_works_within_a_running_loop(httpserver: HTTPServer) -> None:
-    script(httpserver, stream("ok"))
-    chat = client(httpserver)
-
-    async def notebook() -> str:
-        return chat.chat([ask()])[0].text
-
-    assert asyncio.run(notebook()) == "ok"
-
-
-def test_no_key_is_fine_for_a_server_of_ones_own(httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TEST_KEY")
-    script(httpserver, stream("ok"))
-    assert client(httpserver).chat([ask()])[0].text == "ok"
-
-
-def test_no_requests_no_replies(httpserver: HTTPServer) -> None:
-    assert client(httpserver).chat([]) == []
 
 
 def test_the_opening_holds_the_alternatives_of_the_first_token_alone(httpserver: HTTPServer) -> None:

@@ -83,7 +83,3 @@ def test_too_little_room_and_wrong_checkpoints_are_named(checkpoint: Path, tmp_p
         Qwen3Reranker(save_qwen3(tmp_path / "other", ("xxxx",)), INSTRUCTION).score(PAIRS)
     with pytest.raises(ModelError, match="Cannot load"):
         Qwen3Reranker(tmp_path / "none", INSTRUCTION).score(PAIRS)
-
-
-def test_no_pairs_load_nothing(tmp_path: Path) -> None:
-    assert Qwen3Reranker(tmp_path / "none", INSTRUCTION).score([]).shape == (0,)

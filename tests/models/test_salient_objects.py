@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from agents.models.base import Box, Detection, Detector, TextEncoder
+from agents.models.base import Box, Detection, TextEncoder
 from agents.models.encoders.text_encoder import load_minilm
 from agents.models.vision import salient_objects
 from agents.models.vision.box_proposals import pairwise_overlap, propose
 from agents.models.vision.boxes import overlap
 from agents.models.vision.efficientnet import EfficientNetLite2
-from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector, border_contrast, spread
+from agents.models.vision.salient_objects import ANYTHING, SalientObjectDetector, border_contrast
 
 SCENES = Path(__file__).parents[2] / "mini_crag_mm" / "scenes"
 LEFT, RIGHT = Box(60, 120, 240, 330), Box(400, 150, 570, 320)
@@ -47,10 +47,6 @@ def _two_objects() -> Image.Image:
 
 def _best(detections: list[Detection], box: Box) -> float:
     return max((overlap(detection.box, box) for detection in detections), default=0.0)
-
-
-def test_it_is_a_detector(detector: SalientObjectDetector) -> None:
-    assert isinstance(detector, Detector)
 
 
 def test_both_objects_are_boxed_in_pixels_of_the_image(detector: SalientObjectDetector) -> None:
@@ -109,12 +105,6 @@ def test_a_turned_photo_is_boxed_upright(detector: SalientObjectDetector) -> Non
     assert _best(detections, LEFT) > 0.7
 
 
-def test_no_images_and_uneven_lists(detector: SalientObjectDetector) -> None:
-    assert detector.detect([], []) == []
-    with pytest.raises(ValueError, match="1 images, but 2 lists"):
-        detector.detect([_ground()], [[], []])
-
-
 def test_phrases_raise_what_looks_like_them_and_drop_nothing(
     network: EfficientNetLite2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,12 +145,6 @@ def test_border_contrast_by_hand() -> None:
     deviation = features.std() + 1e-3
     assert contrast[2, 2] == pytest.approx(10.0 / deviation, rel=1e-4)
     assert np.delete(contrast.ravel(), 12) == pytest.approx(0.0, abs=1e-3)
-
-
-def test_a_flat_map_stays_flat() -> None:
-    flat = np.full((4, 6), 3.0, dtype=np.float32)
-    assert not spread(flat).any()
-    assert not border_contrast(flat[None]).any()
 
 
 def test_pairwise_overlap_is_intersection_over_union() -> None:

@@ -10,7 +10,6 @@ from PIL import Image, ImageDraw
 from transformers import SamModel, SamProcessor
 
 from agents.models.base import Box, Detection, Mask, ModelError, Segmenter
-from agents.models.registry import ModelRegistry
 from agents.models.vision.boxes import cut_out
 from agents.models.vision.grab_cut import GrabCutSegmenter
 from agents.models.vision.sam import SamSegmenter
@@ -132,9 +131,3 @@ def test_bad_input_is_named(tmp_path: Path, checkpoint: Path) -> None:
             segmenter.segment([_disc()], [])
     with pytest.raises(ModelError, match="Cannot load segmenter"):
         SamSegmenter(tmp_path).segment([_disc()], [[BOX]])
-
-
-def test_profiles_can_name_both(tmp_path: Path) -> None:
-    registry = ModelRegistry(tmp_path)
-    assert isinstance(registry.load({"kind": "grab-cut"}), GrabCutSegmenter)
-    assert isinstance(registry.load({"kind": "sam", "path": "x", "batch_size": 1}), SamSegmenter)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +15,7 @@ from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import probe
 from tests.models.test_failing_servers import EVERYTHING, EVIDENCE, ask, client
 from tests.support.chat_server import serve_chat, streamed
-from tests.support.failing_server import CONTEXTS, Body, limit_context, shows_pictures
+from tests.support.failing_server import Body, shows_pictures
 from tests.support.server_dialects import BODIES, FORMS, list_bodies, send
 
 
@@ -105,35 +104,12 @@ def test_a_filtered_prompt_is_a_refusal_to_answer(httpserver: HTTPServer, server
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("way", ["OpenAI", "llama.cpp", "without numbers"])
-def test_a_context_is_read_in_every_form(httpserver: HTTPServer, form: str, way: str) -> None:
-    assert CONTEXTS[way]
-    bodies = serve_chat(httpserver, limit_context(way, 4096, form=form))
-    (reply,) = client(httpserver).chat([ask(EVIDENCE, max_tokens=75, **EVERYTHING)])
-    assert reply.text == "yes" and reply.prompt_cut > 500 and len(bodies) <= 4
-    assert all("response_format" in body for body in bodies)
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_a_refusal_is_told_in_the_words_of_the_server(httpserver: HTTPServer, form: str) -> None:
     message = "At most 1 image(s) may be provided in one prompt"
     bodies = serve(httpserver, 400, FORMS[form](400, message))
     (reply,) = client(httpserver).chat([ask(photo=True, **EVERYTHING)])
     assert message in str(reply.error) and len(bodies) == 1
     assert "--set limits.pictures=1" in str(reply.error)
-
-
-@pytest.mark.parametrize(
-    ("form", "in_stream"),
-    [("OpenAI", True), ("LM Studio", True), ("OpenAI", False), ("LM Studio", False), ("vLLM before 0.10", False)],
-)
-def test_an_error_behind_status_200_is_told(httpserver: HTTPServer, form: str, in_stream: bool) -> None:
-    body = FORMS[form](400, "the upstream is down")
-    response = send(200, f"data: {json.dumps(body)}\n\n" if in_stream else body)
-    if in_stream:
-        response.content_type = "text/event-stream"
-    serve_chat(httpserver, lambda _: response)
-    assert "the upstream is down" in str(client(httpserver).chat([ask()])[0].error)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 import torch
 from PIL import Image
 
-from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatModel, ChatRequest, ModelError
+from agents.models.base import FIRST_TOKEN_ALTERNATIVES, ChatMessage, ChatRequest, ModelError
 from agents.models.chat import int8_kernels
 from agents.models.chat.chat_template import ChatTemplate
 from agents.models.chat.grouped_attention import use_grouped_attention
@@ -53,10 +53,6 @@ def picture(seed: int, size: tuple[int, int] = (60, 40)) -> Image.Image:
     return Image.fromarray(pixels)
 
 
-def test_is_a_chat_model(chat: TransformersChat) -> None:
-    assert isinstance(chat, ChatModel)
-
-
 def test_a_batch_says_what_each_request_alone_would_get(chat: TransformersChat) -> None:
     requests = [
         ask("fox"),
@@ -87,10 +83,6 @@ def test_logprobs_are_those_of_the_model(llama: Path, chat: TransformersChat) ->
     assert reply.logprobs is not None
     np.testing.assert_allclose(reply.logprobs, expected, atol=1e-4)
     assert reply.finish_reason == "length"
-
-
-def test_logprobs_only_where_asked_for(chat: TransformersChat) -> None:
-    assert chat.chat([ask("fox")])[0].logprobs is None
 
 
 def test_each_request_has_its_own_length(chat: TransformersChat) -> None:
@@ -195,10 +187,6 @@ def test_a_bad_request_costs_itself_alone(chat: TransformersChat, request_: Chat
     assert bad.finish_reason == "error"
     assert bad.error
     assert good.text
-
-
-def test_no_requests_no_replies(chat: TransformersChat) -> None:
-    assert chat.chat([]) == []
 
 
 def test_a_template_without_system_message_gets_it_in_the_first_user_message(tmp_path: Path) -> None:
@@ -576,14 +564,6 @@ def test_the_deadline_ends_reading_between_two_pieces(llama: Path, monkeypatch: 
     replies = reusing.chat([ask("How tall is the Eiffel Tower? " * 10), ask("fox")], deadline)
     assert [(reply.text, reply.finish_reason) for reply in replies] == [("", "abort"), ("", "abort")]
     assert 0 < len(read) < 4
-
-
-def test_states_of_old_prompts_are_dropped(llama: Path) -> None:
-    checkpoint = load_checkpoint(llama)
-    prefixes = PrefixStates(checkpoint.model.config, max_tokens=1)
-    chat = TransformersChat(checkpoint, "reusing", max_batch=4, prefixes=prefixes)
-    chat.chat([ask("The quick brown fox"), ask("dog")])
-    assert len(prefixes) == 1
 
 
 def test_thoughts_in_the_text_are_no_part_of_the_reply(chat: TransformersChat, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from agents.models.chat import gguf_checkpoint, smollm2
 from agents.models.chat.composed_vision import ComposedVisionChat
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.models.pretrained import packaged_path
-from agents.models.registry import KINDS, ModelRegistry
+from agents.models.registry import ModelRegistry
 from agents.models.vision import ocr as ocr_module
 from agents.models.vision.ocr import RapidOcrReader, in_reading_order
 from agents.settings.run_config import RunConfig
@@ -211,14 +211,6 @@ def test_other_weights_than_the_known_ones_are_refused(tmp_path: Path, monkeypat
     assert not (tmp_path / "cache").exists()
 
 
-def test_smollm2_ends_with_its_own_token(cache: Path) -> None:
-    from agents.models.chat.transformers_checkpoint import load_checkpoint
-
-    checkpoint = load_checkpoint(smollm2.smollm2_checkpoint(cache))
-    assert checkpoint.tokenizer.eos_token == checkpoint.tokenizer.pad_token == "<|im_end|>"
-    assert checkpoint.tokenizer.convert_tokens_to_ids("<|im_end|>") in checkpoint.end_ids
-
-
 def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(_: object, target: Path) -> None:
         (target / "config.json").write_text("{}")
@@ -279,22 +271,3 @@ def test_composed_needs_its_wording(tmp_path: Path) -> None:
     chat = ModelRegistry(tmp_path, describe).load(spec)
     reply = chat.chat([ChatRequest((ChatMessage("user", "What?", (sign("MUSEUM"),)),), max_tokens=3)])[0]
     assert reply.finish_reason in ("stop", "length"), reply
-
-
-def test_every_kind_can_be_built(tmp_path: Path, cache: Path) -> None:
-    bert = {"kind": "text-encoder", "path": str(save_bert(tmp_path / "bert"))}
-    llama = {"kind": "transformers", "path": str(save_llama(tmp_path / "llama"))}
-    specs = [
-        bert,
-        llama,
-        {"kind": "openai", "model": "m", "base_url": "http://localhost:1/v1"},
-        {"kind": "composed", "text": llama, "recogniser": {"kind": "efficientnet-lite2"}, "ocr": {"kind": "rapidocr"}},
-        {"kind": "minilm"},
-        {"kind": "efficientnet-lite2"},
-        {"kind": "rapidocr"},
-        {"kind": "cosine", "encoder": bert},
-        {"kind": "token-maxsim", "encoder": bert},
-    ]
-    registry = ModelRegistry(cache, describe)
-    assert all(registry.load(spec).name for spec in specs)
-    assert {spec["kind"] for spec in specs} <= set(KINDS)

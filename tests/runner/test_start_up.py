@@ -14,7 +14,7 @@ from agents.models.base import FloatArray, ModelError
 from agents.models.chat.transformers_chat import TransformersChat
 from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import Profile
-from agents.runner.start_up import LIMIT_SECONDS, StartUp, Step, start_up
+from agents.runner.start_up import StartUp, Step, start_up
 from agents.settings.agent_config import AgentConfig
 from agents.settings.presets import Settings
 from tests.agent.scripted import ScriptedChat, WordOverlapReranker
@@ -96,10 +96,6 @@ def test_only_roles_that_are_required_are_missed() -> None:
     StartUp((failed, Step("load chat", 1.0, None, "chat")), 2.0).require(["chat"])
     with pytest.raises(ModelError, match="load detector: no weights"):
         StartUp((failed,), 1.0).require(["chat", "detector"])
-
-
-def test_the_limit_is_ten_minutes() -> None:
-    assert StartUp((), LIMIT_SECONDS).in_time and not StartUp((), LIMIT_SECONDS + 1).in_time
 
 
 def load_models(ready: dict[str, Any]) -> StartUp:

@@ -169,11 +169,6 @@ def test_no_pipeline_no_search() -> None:
     assert gateway.search_web(["a"], 1) == [Results(error="web search is off")]
 
 
-def test_nothing_asked_nothing_found(pipeline: Any) -> None:
-    assert SearchGateway(pipeline).search_images([], 3) == []
-    assert SearchGateway(pipeline).search_web([], 3) == []
-
-
 @pytest.mark.parametrize("k", [0, -1])
 def test_k_below_one_is_refused(pipeline: Any, k: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):

@@ -149,18 +149,6 @@ def test_only_revisions_are_revisions(tmp_path: Path) -> None:
         snapshot_path(tmp_path, "a/b", "main")
 
 
-def test_copies_go_with_the_process(tmp_path: Path) -> None:
-    publish(tmp_path, "org/name", A, work(tmp_path, "one"))
-    code = (
-        "from pathlib import Path\nfrom agents.search.hub import working_copy\n"
-        f"copy = working_copy(Path({str(tmp_path)!r}), 'org/name')\nassert (copy / 'file').is_file()\nprint(copy)"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert process.returncode == 0, process.stderr
-    assert not Path(process.stdout.strip()).exists()
-    assert snapshot_path(tmp_path, "org/name", A).is_dir()
-
-
 def test_folders_in_an_index_are_copied_too(tmp_path: Path) -> None:
     folder = work(tmp_path, "nested")
     (folder / "vectors" / "deep").mkdir(parents=True)

@@ -233,13 +233,6 @@ def test_sigkill_in_a_subprocess(tmp_path: Path, tiny_bert: Path, encoder: TextI
     assert abs(stored["embeddings"] - vectors).max() < 1e-5
 
 
-def test_older_indices_are_removed(tmp_path: Path, encoder: TextIndexEncoder) -> None:
-    old = build(tmp_path, encoder, ROWS[:5])
-    new = build(tmp_path, encoder)
-    assert not old.path.exists()
-    assert new.path.is_dir()
-
-
 @pytest.mark.hostile("index builds killed at any point")
 def test_an_index_that_was_half_removed_is_written_anew(
     tmp_path: Path, encoder: TextIndexEncoder, monkeypatch: pytest.MonkeyPatch
@@ -486,14 +479,6 @@ def test_a_fault_without_a_code_is_not_told_as_damage(
     with EmbeddingCache(tmp_path) as cache, pytest.raises(SearchError) as raised:
         cache.store({b"key": np.zeros(2, dtype=np.float32)})
     assert str(raised.value) == f"the embedding cache {tmp_path} cannot be used ({error})"
-
-
-def test_a_text_that_is_no_utf_8_is_told_as_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(sqlite3.connect(":memory:")) as other, pytest.raises(sqlite3.OperationalError) as undecodable:
-        other.execute("SELECT CAST(x'ff' AS TEXT)").fetchone()
-    raise_instead(monkeypatch, undecodable.value)
-    with EmbeddingCache(tmp_path) as cache, pytest.raises(SearchError, match=r"is damaged .*; remove it"):
-        cache.store({b"key": np.zeros(2, dtype=np.float32)})
 
 
 @pytest.mark.parametrize(

@@ -152,11 +152,6 @@ def test_results_of_another_form_are_errors(tmp_path: Path, what: str, message: 
         assert results.error.removeprefix("SearchError: ").startswith(message) or "for 1 queries" in results.error
 
 
-def test_no_more_than_k_hits_are_taken(tmp_path: Path) -> None:
-    gateway = SearchGateway(open_kind(tmp_path, 'kind = "tests.search.test_kinds:Fixed"\nwhat = "many"'))
-    assert [len(results.hits) for results in gateway.search_web(["a", "b"], 3)] == [3, 3]
-
-
 def test_gates_go_by_the_encoder_that_a_search_names(tmp_path: Path) -> None:
     assert profile(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "x"').gate_models[-1] == PHOTO_BOOK
     named = profile(tmp_path, f'kind = "{PHOTO_BOOK}"\nbook = "x"\nimage_model = "efficientnet-lite2"')

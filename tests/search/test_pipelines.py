@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from agents.search.build_index import main
 from agents.search.clip import stand_in_clip
@@ -14,12 +13,6 @@ from agents.search.hub import current_revision, local_indices, publish, snapshot
 from agents.search.index_builder import IMAGE_COLLECTION, chroma
 from agents.search.pipelines import open_pipeline
 from tests.search.conftest import ENTITIES, IMAGE_ID, PAGES, WEB_ID, World
-
-
-def test_the_organisers_class_is_used_as_it_is(pipeline: Any) -> None:
-    from cragmm_search.search import UnifiedSearchPipeline
-
-    assert type(pipeline) is UnifiedSearchPipeline
 
 
 def test_every_image_finds_itself_with_its_entities(pipeline: Any, world: World) -> None:
@@ -48,16 +41,6 @@ def test_the_cosine_is_the_score(pipeline: Any) -> None:
     assert pipeline("Green Hill Sheep graze on the Green Hill in summer.", k=1)[0]["score"] == pytest.approx(
         1, abs=1e-5
     )
-
-
-def test_without_a_web_index_text_is_refused(offline_web: Any) -> None:
-    assert offline_web.web_search is False
-    with pytest.raises(ValueError, match="web search is not enabled"):
-        offline_web("How tall?")
-
-
-def test_even_a_1x1_image_is_searched(pipeline: Any) -> None:
-    assert len(pipeline(Image.new("P", (1, 1)), k=2)) == 2
 
 
 def test_opening_leaves_the_published_index_alone(pipeline: Any, world: World) -> None:

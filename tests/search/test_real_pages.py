@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agents.evidence.chunks import find_windows
 from agents.search import gateway
 from agents.search.gateway import SearchGateway
-from agents.search.hits import PageText, web_results
+from agents.search.hits import PageText
 from agents.search.pages.page_reader import PageReader
 from agents.search.pages.page_text import main_content
 from agents.search.retrieved import safe_full_text
@@ -146,11 +146,6 @@ def test_no_time_for_pages_leaves_what_was_found(tmp_path: Path, monkeypatch: py
     sample_turn = turn("Who engineered it?", queries=("tower soup",))
     run(WebSearch, [sample_turn], context(settings(), WithPages(tmp_path), seconds=9.0))
     assert [hit.page_text for hit in sample_turn.web_hits] == [None, None]
-
-
-def test_a_result_without_page_content_is_as_before() -> None:
-    hit = {"index": "u_chunk_0", "score": 0.5, "page_name": "n", "page_snippet": "s", "page_url": "u"}
-    assert web_results([hit, {**hit, "page_content": 7}, {**hit, "page_content": " "}]).hits[0].page_text is None
 
 
 def test_what_was_found_is_found_however_its_lines_break() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,7 @@ from agents.settings.run_config import RunConfig
 from mini_crag_mm.loader import AskedTurn, PreparedSet
 from tests.search.conftest import draw
 from tests.support.scripted_parts import ready
-from tests.support.soaking import Question, Sample, after_warm_up, growth, own_temporary_folder, piles_up, soak
+from tests.support.soaking import Question, after_warm_up, own_temporary_folder, piles_up, soak
 
 
 @pytest.fixture
@@ -95,34 +94,3 @@ def test_what_leaks_is_noticed(own_temporary: Path) -> None:
     for file in agent.kept:
         file.close()
     assert {"files", "temporary"} <= set(piles_up(samples))
-
-
-def test_dialogs_are_gone_on_with_and_some_turns_are_broken() -> None:
-    histories: list[Any] = []
-
-    class Noting:
-        def batch_generate_response(
-            self, queries: list[Any], images: list[Any], message_histories: list[Any]
-        ) -> list[str]:
-            histories.extend(message_histories)
-            return [f"answer to {query}" for query in queries]
-
-    agent: Any = Noting()
-    list(soak(agent, [Question(lambda: Image.new("RGB", (64, 64)), ["First?", "Second?"])], 200, every=200))
-    dialogs = [
-        history for history in histories if isinstance(history, list) and history and isinstance(history[0], dict)
-    ]
-    assert len(histories) == 200
-    assert len(dialogs) > 40
-    assert max(len(history) for history in dialogs) >= 6
-    assert {"role": "assistant", "content": "answer to First?"} in [history[1] for history in dialogs]
-    assert any(history is None or history == "no list" for history in histories)
-
-
-@pytest.mark.parametrize(("last", "expected"), [(1000.0, []), (1049.0, []), (1060.0, ["memory"])])
-def test_memory_may_grow_by_five_percent(last: float, expected: list[str]) -> None:
-    first = Sample(10, 1000.0, 5, 5, 5, 1.0)
-    samples = [dataclasses.replace(first, turns=10 * n, rss=1000.0 + n * (last - 1000.0) / 7) for n in range(8)]
-    quarters = [*[first] * 4, *[dataclasses.replace(first, rss=last)] * 4]
-    assert piles_up(quarters) == expected
-    assert growth(samples) <= last / 1000.0 - 1.0

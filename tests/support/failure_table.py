@@ -1,16 +1,10 @@
-"""What people, programs and metrics are told of a question whose model, search or stage fails: a row for each way to fail.
-
-``python -m tests.support.failure_table`` prints the table of lab/notes/errors.md.
-"""
+"""What people, programs and metrics are told of a question whose model, search or stage fails, in each way to fail."""
 
 from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import re
-import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -128,26 +122,3 @@ def tell(way: str, folder: Path) -> FailureReport:
         reply.json(),
         {name: float(value) for name, value in counts if float(value)},
     )
-
-
-def main() -> int:
-    """Print the table, as Markdown."""
-    logging.disable(logging.CRITICAL)
-    print("| what fails | `crag ask`, status | standard error | HTTP, code, `Retry-After` | counted as |")
-    print("|---|---:|---|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        for way in WAYS:
-            failure = tell(way, Path(folder))
-            message = re.sub(r"http://\S+", "URL", failure.stderr).replace("|", "\\|")
-            http = ", ".join(
-                filter(None, (str(failure.http), f"`{failure.code}`" if failure.code else "", failure.retry_after))
-            )
-            counted = [name for name in failure.metrics if "failures" in name or "abstentions" in name]
-            print(
-                f"| {way} | {failure.status} | {message or '-'} | {http} | {', '.join(f'`{name}`' for name in counted)} |"
-            )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,16 +1,38 @@
-"""Values that readers made of replies: as JSON, and whether they repeat the prompt."""
+"""The forms of replies that readers know, and the values that they made of replies: as JSON, and whether they repeat the prompt."""
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
+import agents.asking.readers
+import agents.papers
+from agents.asking.ask import ReplyForm
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate
 
 _SHORT = 4  # characters of a word that any reply may share with its prompt
+_ARGUMENTS = {"int": 5, "str": "queries"}  # of functions that make forms
+
+
+def list_forms() -> Iterator[ReplyForm[Any]]:
+    """Yield every form that a module of readers or a paper defines, and one of each function that makes forms."""
+    packages = (agents.asking.readers, agents.papers)
+    names = [f"{each.__name__}.{info.name}" for each in packages for info in pkgutil.iter_modules(each.__path__)]
+    for module in map(importlib.import_module, names):
+        for value in vars(module).values():
+            if isinstance(value, ReplyForm):
+                yield value
+            elif inspect.isfunction(value) and "ReplyForm[" in str(value.__annotations__.get("return", "")):
+                parameters = inspect.signature(value).parameters.values()
+                yield value(
+                    *(_ARGUMENTS[str(getattr(each.annotation, "__name__", each.annotation))] for each in parameters)
+                )
 
 
 def as_json(value: Any) -> Any:

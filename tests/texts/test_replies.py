@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from agents.texts.replies import json_object, number, read_label, strings, yes_or_no
 
@@ -69,11 +67,3 @@ def test_strings_are_cleaned_and_unique() -> None:
     assert strings([" a  b", "a b", "", 3, "c", "d"], 2) == ["a b", "c"]
     assert strings("one", 3) == ["one"]
     assert strings(None, 3) == []
-
-
-@given(st.text(max_size=300))
-def test_nothing_breaks_the_parser(reply: str) -> None:
-    json_object(reply)
-    yes_or_no(reply)
-    read_label(reply, "answer")
-    number(reply, 0, 1)
