@@ -15,9 +15,10 @@ from agents.profiles.model_set import ModelSet
 from agents.profiles.profile import PROMPTS, Profile
 from agents.runner.pipeline import Pipeline
 from agents.search.gateway import SearchGateway
+from agents.search.hits import Entity, ImageHit
 from agents.search.pages.page_reader import PageReader
 from agents.search.retrieved import cleaned_page
-from agents.settings.presets import Settings
+from agents.settings.presets import Settings, settings_from
 from agents.settings.stage_needs import create_stages
 from agents.stage import Context, Stage
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -50,19 +51,31 @@ class ScriptedChat:
 
 
 @dataclass
-class WordOverlapReranker:
-    """Share of the query's words that a passage holds."""
+class ScriptedReranker:
+    """Scores a passage for a query as a function does; ``pairs`` holds all that it was asked, ``calls`` how often."""
 
-    name: str = "overlap"
+    rate: Callable[[str, str], float]
+    name: str = "scripted"
     calls: int = 0
+    pairs: list[tuple[str, str]] = field(default_factory=list)
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> FloatArray:
         self.calls += 1
-        scores = [
-            len(set(query.lower().split()) & set(passage.lower().split())) / max(1, len(set(query.lower().split())))
-            for query, passage in pairs
-        ]
-        return np.asarray(scores, dtype=np.float32)
+        self.pairs += pairs
+        return np.asarray([self.rate(query, passage) for query, passage in pairs], dtype=np.float32)
+
+
+def share_words(query: str, passage: str) -> float:
+    """Share of the query's words that a passage holds."""
+    words = set(query.lower().split())
+    return len(words & set(passage.lower().split())) / max(1, len(words))
+
+
+@dataclass
+class WordOverlapReranker(ScriptedReranker):
+    """Scores by the share of the query's words that a passage holds."""
+
+    rate: Callable[[str, str], float] = share_words
 
 
 @dataclass
@@ -135,6 +148,16 @@ class ScriptedPipeline:
                 "entities": [{"entity_name": name, "entity_attributes": attributes}],
             }
         ]
+
+
+def settings(**tables: Any) -> Settings:
+    """Settings of a preset of the last stage alone, with tables for the stages that a test runs."""
+    return settings_from({"stages": ["finalise"], **tables})
+
+
+def hit(name: str, score: float, index: int = 0, **attributes: Any) -> ImageHit:
+    """A picture that shows an entity."""
+    return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, attributes),))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.models.vision.boxes import overlap, windows
 from agents.papers.nvidia import Relevance
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.settings.presets import Settings, settings_from
 from agents.settings.run_config import RunConfig
 from agents.stages import image_search
 from agents.stages.answer import Answer
@@ -22,12 +21,17 @@ from agents.stages.image_search import ImageSearch
 from agents.stages.queries import Queries
 from agents.texts.replies import parse_list
 from agents.turn import IDK, Evidence, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
-
-
-def settings(**tables: Any) -> Settings:
-    return settings_from({"stages": ["answer", "finalise"], **tables})
-
+from tests.agent.scripted import (
+    ScriptedChat,
+    ScriptedPipeline,
+    WordOverlapReranker,
+    context,
+    hit,
+    run,
+    run_stages,
+    settings,
+    turn,
+)
 
 # Crops
 
@@ -146,10 +150,6 @@ def test_no_more_than_asked_for_and_no_half_query() -> None:
     assert parse_list("tower he", 8, cut=True) == ["tower he"]  # better than none
 
 
-def hit(name: str, score: float, index: int = 0) -> ImageHit:
-    return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, {"height": f"{index} m"}),))
-
-
 QUERIES = {
     "split": "model",
     "prompt": "short_queries",
@@ -240,7 +240,10 @@ def test_without_probabilities_the_word_of_a_reply_counts_and_another_reply_is_i
 
 
 def test_only_pictures_above_the_cut_are_context() -> None:
-    hits = (hit("Eiffel Tower", 0.9, 1), hit("Tokyo Tower", 0.8, 2), hit("Big Ben", 0.7, 3))
+    hits = tuple(
+        hit(name, score, height="9 m")
+        for name, score in (("Eiffel Tower", 0.9), ("Tokyo Tower", 0.8), ("Big Ben", 0.7))
+    )
     dialog_turn = turn("How tall?", image_hits=hits, entity=hits[0].entities[0])
     run(EvidenceStage, [dialog_turn], context(settings(evidence={"k_entities": 30, "min_score": 0.725})))
     assert [each.title for each in dialog_turn.evidence] == ["Eiffel Tower", "Tokyo Tower"]

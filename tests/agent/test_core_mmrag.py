@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -27,9 +26,9 @@ from agents.papers.core_mmrag import (
 )
 from agents.search.hits import Entity, ImageHit
 from agents.search.pages.web_cache import cache_name
-from agents.settings.presets import Settings, load_settings, settings_from
+from agents.settings.presets import Settings, load_settings
 from agents.turn import IDK, Candidate, KnowledgeEntry, Turn
-from tests.agent.scripted import ScriptedChat, context, run, run_stages, turn
+from tests.agent.scripted import ScriptedChat, ScriptedReranker, context, run, run_stages, settings, turn
 
 URL = "https://i.example/{}.png"
 PLANES = {
@@ -66,21 +65,12 @@ class Planes:
         ]
 
 
-class ThreeEngines:
-    """Prefers the text that speaks of three engines."""
-
-    name = "engines"
-
-    def __init__(self) -> None:
-        self.calls: list[int] = []
-
-    def score(self, pairs):  # type: ignore[no-untyped-def]
-        self.calls.append(len(pairs))
-        return np.array([0.9 if "three" in text else 0.3 for _, text in pairs], dtype=np.float32)
+def prefer_three_engines() -> ScriptedReranker:
+    return ScriptedReranker(lambda _, text: 0.9 if "three" in text else 0.3)
 
 
-def run_all(turns: list[Turn], settings: Settings, pipeline: Any, chat: ScriptedChat) -> ThreeEngines:
-    reranker = ThreeEngines()
+def run_all(turns: list[Turn], settings: Settings, pipeline: Any, chat: ScriptedChat) -> ScriptedReranker:
+    reranker = prefer_three_engines()
     run_stages(turns, context(settings, pipeline, chat=chat, reranker=reranker))
     return reranker
 
@@ -99,7 +89,7 @@ def test_one_prompt_in_four_steps(tmp_path: Path) -> None:
     batch = [turn("When did this aircraft make its first flight?") for _ in range(4)]
     reranker = run_all(batch, load_settings("core_mmrag", "no overlay"), Planes(tmp_path), chat)
     assert chat.batches == [4]
-    assert reranker.calls == [12]
+    assert (reranker.calls, len(reranker.pairs)) == (1, 12)
     dialog_turn = batch[0]
     assert dialog_turn.answer == "August 29, 1970"
     assert dialog_turn.parametric is not None
@@ -225,10 +215,6 @@ def test_each_step_sees_what_its_equation_names(tmp_path: Path) -> None:
     assert "engines of McDonnell Douglas DC-10 is three" in final.content
 
 
-def settings(**tables: object) -> Settings:
-    return settings_from({"stages": ["finalise"], **tables})
-
-
 def entry(title: str, visual: float, textual: float) -> KnowledgeEntry:
     return KnowledgeEntry(title, "text", "url", Entity(title), visual, textual)
 
@@ -247,7 +233,7 @@ def test_entries_are_cut_in_number_and_length_and_need_an_entity() -> None:
     long = ImageHit(9, 0.95, "", (Entity("Long", {"story": "word " * 300}),))
     dialog_turn = turn("q", image_hits=(ImageHit(8, 0.99, "", ()), long, *hits()))
     run_settings = settings(entries={"k": 2}, limits={"evidence_tokens": 400})
-    run(EntriesStage, [dialog_turn, turn("none")], context(run_settings, reranker=ThreeEngines()))
+    run(EntriesStage, [dialog_turn, turn("none")], context(run_settings, reranker=prefer_three_engines()))
     assert [one.title for one in dialog_turn.entries] == ["Long", "Lockheed L-1011"]
     assert len(dialog_turn.entries[0].text) <= 804
     assert entry_text(hits()[2]) == (

@@ -9,7 +9,6 @@ import itertools
 import math
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +28,7 @@ from agents.settings.presets import Settings, load_settings
 from agents.stages.finalise import Finalise
 from agents.stages.rerank import Rerank
 from agents.turn import IDK, Candidate, Evidence, SubFinding, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, run_stages, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, ScriptedReranker, context, run, run_stages, turn
 
 PAGES = {
     "Eiffel": "the tower is 330 m high\n\nit is repainted every seven years",
@@ -80,18 +79,9 @@ def say(request: ChatRequest) -> str:
     return case.with_evidence if "[Info 1]" in user else case.without
 
 
-class TowerReranker:
+def rank_towers() -> ScriptedReranker:
     """0.9 for what speaks of the tower where the query does, else 0.05."""
-
-    name = "tower"
-
-    def __init__(self) -> None:
-        self.pairs: list[tuple[str, str]] = []
-
-    def score(self, pairs):  # type: ignore[no-untyped-def]
-        self.pairs += pairs
-        scores = [0.9 if "330" in passage and "soup" not in query else 0.05 for query, passage in pairs]
-        return np.array(scores, dtype=np.float32)
+    return ScriptedReranker(lambda query, passage: 0.9 if "330" in passage and "soup" not in query else 0.05)
 
 
 def load_published() -> Settings:
@@ -99,8 +89,8 @@ def load_published() -> Settings:
 
 
 @pytest.fixture
-def batch_run() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline]:
-    small, large, reranker = ScriptedChat(say), ScriptedChat(say), TowerReranker()
+def batch_run() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline]:
+    small, large, reranker = ScriptedChat(say), ScriptedChat(say), rank_towers()
     pipeline = ScriptedPipeline({(64, 48): ("Eiffel Tower", TOWER)}, PAGES)
     turns = [turn(question) for question in CASES]
     run_stages(turns, context(load_published(), pipeline, small_chat=small, chat=large, reranker=reranker))
@@ -109,7 +99,7 @@ def batch_run() -> tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReran
 
 @pytest.mark.parametrize("question", CASES)
 def test_each_branch_ends_as_algorithm_1_says(
-    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline], question: str
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline], question: str
 ) -> None:
     turns, case = batch_run[0], CASES[question]
     assert turns[question].error is None
@@ -118,7 +108,7 @@ def test_each_branch_ends_as_algorithm_1_says(
 
 
 def test_a_batch_costs_one_call_of_each_kind(
-    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline],
 ) -> None:
     _, small, large, _, _ = batch_run
     assert small.batches == [10]  # flags
@@ -127,7 +117,7 @@ def test_a_batch_costs_one_call_of_each_kind(
 
 
 def test_what_needs_no_external_knowledge_is_not_searched(
-    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline],
 ) -> None:
     turns, _, _, _, pipeline = batch_run
     colour = turns["What colour is it?"]
@@ -136,7 +126,7 @@ def test_what_needs_no_external_knowledge_is_not_searched(
 
 
 def test_query_and_summary_are_searched_and_reranked_together(
-    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline],
 ) -> None:
     _, _, _, reranker, pipeline = batch_run
     expanded = "How high is the tower? A tower beside a river."  # eq. 2
@@ -152,7 +142,7 @@ def test_query_and_summary_are_searched_and_reranked_together(
 
 
 def test_the_context_is_numbered(
-    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, TowerReranker, ScriptedPipeline],
+    batch_run: tuple[dict[str, Turn], ScriptedChat, ScriptedChat, ScriptedReranker, ScriptedPipeline],
 ) -> None:
     informed = [request for request in batch_run[2].requests if "[Info 1]" in request.messages[-1].content]
     assert informed
@@ -179,15 +169,11 @@ def test_both_answers_differ_only_by_evidence_and_without_it_the_second_is_sampl
 def test_at_most_three_chunks_pass_the_mad_threshold() -> None:
     """Median of 0.9, 0.8, 0.7, 0.6, 0.2, 0.1 is 0.65, deviations 0.25 0.15 0.05 0.05 0.45 0.55: MAD 0.2; theta = 0.65 - 0.3 = 0.35."""
 
-    class Fixed:
-        name = "fixed"
-
-        def score(self, pairs):  # type: ignore[no-untyped-def]
-            return np.array([float(passage) for _, passage in pairs], dtype=np.float64)
+    reranker = ScriptedReranker(lambda _, passage: float(passage))
 
     def apply_threshold(*scores: str) -> tuple[list[str], float]:
         dialog_turn = turn("q", evidence=tuple(Evidence(score, "kg", "t") for score in scores))
-        run_stages([dialog_turn], context(load_published(), reranker=Fixed()), Rerank)
+        run_stages([dialog_turn], context(load_published(), reranker=reranker), Rerank)
         return [chunk.text for chunk in dialog_turn.evidence], dialog_turn.records[-1].notes["threshold"]
 
     assert apply_threshold("0.1", "0.9", "0.6", "0.8", "0.2", "0.7") == (["0.9", "0.8", "0.7"], pytest.approx(0.35))
@@ -207,7 +193,7 @@ def test_a_check_that_is_left_out_cannot_fail(without: tuple[str, ...], expected
     settings = load_published().without(without) if without else load_published()
     question = "How tall is the tower?"  # the judge says no
     dialog_turn = turn(question)
-    models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": TowerReranker()}
+    models = {"small_chat": ScriptedChat(say), "chat": ScriptedChat(say), "reranker": rank_towers()}
     run_stages([dialog_turn], context(settings, ScriptedPipeline({}, PAGES), **models))
     assert dialog_turn.answer == expected
 

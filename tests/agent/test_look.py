@@ -15,14 +15,13 @@ from agents.asking.prompts import PromptLibrary
 from agents.asking.readers.looks import LOOK as LOOK_FORM
 from agents.models.base import Box, ChatReply, Detection
 from agents.profiles.profile import PROMPTS
-from agents.search.hits import Entity, ImageHit
-from agents.settings.presets import Settings, settings_from
+from agents.search.hits import Entity
 from agents.stages.look import LookFirst
 from agents.stages.queries import Queries
 from agents.stages.select_entity import SelectEntity
 from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.turn import Draft, Evidence, Look, Target, Thing, Tools, Turn, View
-from tests.agent.scripted import Alike, ScriptedChat, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import Alike, ScriptedChat, WordOverlapReranker, context, hit, run, settings, turn
 
 CAR = {"what": "red car", "where": "left", "name": "Nissan GT-R (R35)"}
 SAID: dict[str, Any] = {
@@ -39,10 +38,6 @@ LOOK = Look(
     by_model=True,
 )
 HISTORY = ({"role": "user", "content": "What is this?"}, {"role": "assistant", "content": "A Nissan GT-R."})
-
-
-def settings(**tables: object) -> Settings:
-    return settings_from({"stages": ["finalise"], **tables})
 
 
 def reply(finish: str = "stop", **fields: object) -> ChatReply:
@@ -240,10 +235,6 @@ def test_names_of_picture_search_and_of_the_look_are_shown_apart() -> None:
     assert (values["recognised"], values["by_eye"]) == ([("Eiffel Tower model", 0.97)], ["Eiffel Tower"])
     agreed = turn("How high is it?", look=look, entity=Entity("Eiffel Tower", {}), entity_score=0.97).values
     assert agreed["by_eye"] == []
-
-
-def hit(name: str, score: float) -> ImageHit:
-    return ImageHit(hash(name), score, "", (Entity(name, {}),))
 
 
 def queries(dialog_turn: Turn, **options: object) -> tuple[str, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agents.evidence.chunks import interleave_by_entity
@@ -16,7 +15,7 @@ from agents.stages.queries import Queries
 from agents.stages.rerank import Rerank
 from agents.stages.select_entity import SelectEntity
 from agents.turn import Evidence, Turn, View
-from tests.agent.scripted import Alike, ScriptedChat, context, run, turn
+from tests.agent.scripted import Alike, ScriptedChat, ScriptedReranker, context, run, turn
 
 LION = Entity("Lion", {"mass": "190 kg", "diet": "carnivore", "lifespan": "14 years"})
 TIGER = Entity("Tiger", {"mass": "220 kg", "diet": "carnivore"})
@@ -97,18 +96,6 @@ def test_attributes_of_all_of_them_become_evidence_and_the_cut_spares_each() -> 
     assert {chunk.title for chunk in dialog_turn.evidence} == {"Lion"}
 
 
-class Fixed:
-    """Scores of known chunks."""
-
-    name = "fixed"
-
-    def __init__(self, scores: dict[str, float]) -> None:
-        self.scores = scores
-
-    def score(self, pairs: Any) -> Any:
-        return np.array([next(value for text, value in self.scores.items() if text in passage) for _, passage in pairs])
-
-
 def test_reranked_chunks_hold_each_object() -> None:
     """Lion's chunks all score above Tiger's; one page names the tiger, another neither."""
     chunks = (
@@ -120,7 +107,8 @@ def test_reranked_chunks_hold_each_object() -> None:
 
     def rank_texts(**table: Any) -> list[str]:
         dialog_turn.evidence = chunks
-        run(Rerank, [dialog_turn], context(settings(rerank={"k": 4, **table}), reranker=Fixed(scores)))
+        reranker = ScriptedReranker(lambda _, passage: next(scores[text] for text in scores if text in passage))
+        run(Rerank, [dialog_turn], context(settings(rerank={"k": 4, **table}), reranker=reranker))
         return [chunk.text for chunk in dialog_turn.evidence]
 
     assert rank_texts() == ["l1", "o1", "t2", "l2"]

@@ -21,7 +21,6 @@ from agents.models.vision.boxes import crop
 from agents.papers.cruise import DualAnswer
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
-from agents.settings.presets import Settings, settings_from
 from agents.stage import Stage
 from agents.stages.answer import Answer
 from agents.stages.evidence import EvidenceStage
@@ -42,20 +41,19 @@ from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
     ScriptedPipeline,
+    ScriptedReranker,
     WordOverlapReranker,
     context,
+    hit,
     run,
     run_stages,
+    settings,
     turn,
 )
 
 TOWER = ("Eiffel Tower", {"height": "{{convert|330|m|ft}}", "architect": "[[Stephen Sauvestre]]", "lifts": None})
 PIPELINE = {(64, 48): TOWER, (32, 32): ("Big Ben", {"height": "96 m"})}
 PAGES = {"Eiffel": "the tower is repainted every seven years", "Soup": "soup is hot"}
-
-
-def settings(**tables: object) -> Settings:
-    return settings_from({"stages": ["finalise"], **tables})
 
 
 def evidence(text: str, score: float | None = None, **fields: object) -> Evidence:
@@ -275,14 +273,10 @@ def test_a_picture_counts_by_the_mean_of_crop_and_object() -> None:
     assert crop.region is region
 
 
-def hit(name: str, score: float, index: int = 0) -> ImageHit:
-    return ImageHit(index, score, f"https://i.example/{name}", (Entity(name, {"kind": name}),))
-
-
 def views() -> tuple[View, ...]:
     left, right = Detection(Box(0, 0, 20, 20), "x", 0.9), Detection(Box(40, 0, 60, 20), "x", 0.8)
     return (
-        View(None, (hit("scene", 0.5, 0),)),
+        View(None, (hit("scene", 0.5, kind="scene"),)),
         View(left, (hit("lion", 0.8, 1),)),
         View(right, (hit("violin", 0.7, 2),)),
     )
@@ -537,18 +531,16 @@ def test_a_sure_name_is_a_chunk_of_its_own_only_where_it_ranks_first(question: s
     assert [chunk.text for chunk in dialog_turn.evidence].count("This is Old Mill.") == (first == "This is Old Mill.")
 
 
+def by_figure(_: str, passage: str) -> float:
+    return float(passage)
+
+
 def test_chunks_far_below_the_best_are_not_worth_their_place() -> None:
-    class Scores:
-        name = "scores"
-
-        def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
-            return np.array([float(passage) for _, passage in pairs], dtype=np.float32)
-
     def kept(scores: Sequence[str], **table: float) -> list[str]:
         pages = tuple(Evidence(score, "web", "") for score in scores)
         dialog_turn = turn("a", evidence=pages)
         options = settings(two_stage_rerank={"coarse": False, "k": 9, "fine_threshold": -1.0, **table})
-        run(TwoStageRerank, [dialog_turn], context(options, fine_reranker=Scores()))
+        run(TwoStageRerank, [dialog_turn], context(options, fine_reranker=ScriptedReranker(by_figure)))
         return [chunk.text for chunk in dialog_turn.evidence]
 
     assert kept(("0.1", "0.8", "0.5")) == ["0.8", "0.5", "0.1"]
@@ -558,64 +550,34 @@ def test_chunks_far_below_the_best_are_not_worth_their_place() -> None:
 
 
 def test_rerank_scores_all_pairs_in_one_call_and_drops_nan_and_weak_chunks() -> None:
-    import numpy as np
-
-    class Scores:
-        name = "scores"
-        calls = 0
-
-        def score(self, pairs):  # type: ignore[no-untyped-def]
-            self.calls += 1
-            return np.array([0.2, math.nan, 0.9, 0.5], dtype=np.float32)
-
-    model = Scores()
-    first, second = (
-        turn("a", evidence=(evidence("x"), evidence("y"), evidence("z"))),
-        turn("b", evidence=(evidence("w"),)),
-    )
+    model = ScriptedReranker(by_figure)
+    first = turn("a", evidence=(evidence("0.2"), evidence("nan"), evidence("0.9")))
+    second = turn("b", evidence=(evidence("0.5"),))
     run(Rerank, [first, second], context(settings(rerank={"threshold": 0.3}), reranker=model))
     assert model.calls == 1
-    assert [chunk.text for chunk in first.evidence or ()] == ["z"]
-    assert [chunk.text for chunk in second.evidence or ()] == ["w"]
+    assert [[chunk.text for chunk in each.evidence or ()] for each in (first, second)] == [["0.9"], ["0.5"]]
 
 
 def test_two_stage_rerank_by_hand() -> None:
     """Coarse 0.9, 0.8, 0.1 with K1 = 2 and tau 0.2 drops the third; fine 0.1, 0.9: cumulative 0.09 and 0.72, product threshold 0.1."""
-    import numpy as np
+    dialog_turn = turn("q")
 
-    class Fixed:
-        name = "fixed"
-
-        def __init__(self, scores: dict[str, float]) -> None:
-            self.scores = scores
-            self.passages: list[str] = []
-
-        def score(self, pairs):  # type: ignore[no-untyped-def]
-            self.passages += [passage for _, passage in pairs]
-            return np.array([self.scores[passage] for _, passage in pairs], dtype=np.float32)
-
-    coarse, fine = Fixed({"a": 0.9, "b": 0.8, "c": 0.1}), Fixed({"a": 0.1, "b": 0.9})
-    dialog_turn = turn("q", evidence=(evidence("a"), evidence("b"), evidence("c")))
-    table = {"k_coarse": 2, "k": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
-    run(
-        TwoStageRerank,
-        [dialog_turn],
-        context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
-    )
-    assert fine.passages == ["a", "b"]
-    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.72)]
-    coarse, fine = (
-        Fixed({"a": 0.9, "b": 0.5, "c": 0.1}),
-        Fixed({"a": 0.6, "b": 0.8}),
-    )  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
-    for rank_by, best in (("cumulative", ["a", "b"]), ("fine", ["b", "a"])):
-        table = {"k_coarse": 2, "rank_by": rank_by}
+    def rerank(table: dict[str, Any], coarse: dict[str, float], fine: dict[str, float]) -> ScriptedReranker:
         dialog_turn.evidence = (evidence("a"), evidence("b"), evidence("c"))
-        run(
-            TwoStageRerank,
-            [dialog_turn],
-            context(settings(two_stage_rerank=table), coarse_reranker=coarse, fine_reranker=fine),
-        )
+        models = [ScriptedReranker(lambda _, text, scores=scores: scores[text]) for scores in (coarse, fine)]  # type: ignore[misc]
+        parts = context(settings(two_stage_rerank=table), coarse_reranker=models[0], fine_reranker=models[1])
+        run(TwoStageRerank, [dialog_turn], parts)
+        return models[1]
+
+    table = {"k_coarse": 2, "k": 5, "coarse_threshold": 0.2, "fine_threshold": 0.5}
+    fine = rerank(table, {"a": 0.9, "b": 0.8, "c": 0.1}, {"a": 0.1, "b": 0.9})
+    assert [passage for _, passage in fine.pairs] == ["a", "b"]
+    assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.72)]
+    for rank_by, best in (
+        ("cumulative", ["a", "b"]),
+        ("fine", ["b", "a"]),
+    ):  # cumulative 0.54 and 0.40, fine 0.6 and 0.8
+        rerank({"k_coarse": 2, "rank_by": rank_by}, {"a": 0.9, "b": 0.5, "c": 0.1}, {"a": 0.6, "b": 0.8})
         assert [chunk.text for chunk in dialog_turn.evidence] == best
 
 
@@ -624,18 +586,11 @@ def test_the_cumulative_score_is_taken_within_one_query() -> None:
 
     b has 0.6 * 0.85 = 0.51 for both.
     """
-
-    class Table:
-        name = "table"
-
-        def __init__(self, scores: dict[tuple[str, str], float]) -> None:
-            self.scores = scores
-
-        def score(self, pairs: Sequence[tuple[str, str]]) -> Any:
-            return np.array([self.scores[pair] for pair in pairs])
-
-    coarse = Table({("q1", "a"): 0.9, ("q2", "a"): 0.1, ("q1", "b"): 0.6, ("q2", "b"): 0.6})
-    fine = Table({("q1", "a"): 0.1, ("q2", "a"): 0.9, ("q1", "b"): 0.85, ("q2", "b"): 0.85})
+    scores = (
+        {("q1", "a"): 0.9, ("q2", "a"): 0.1, ("q1", "b"): 0.6, ("q2", "b"): 0.6},
+        {("q1", "a"): 0.1, ("q2", "a"): 0.9, ("q1", "b"): 0.85, ("q2", "b"): 0.85},
+    )
+    coarse, fine = (ScriptedReranker(lambda *pair, table=table: table[pair]) for table in scores)  # type: ignore[misc]
     dialog_turn = turn("q", evidence=(evidence("a"), evidence("b")), hops=("q1", "q2"))
     run(TwoStageRerank, [dialog_turn], context(settings(), coarse_reranker=coarse, fine_reranker=fine))
     assert [(chunk.text, pytest.approx(chunk.score)) for chunk in dialog_turn.evidence] == [("b", 0.51), ("a", 0.09)]

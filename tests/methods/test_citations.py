@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,12 +22,22 @@ from agents.methods.citations import (
 )
 from agents.models.base import ChatReply, ChatRequest
 from agents.papers.mavis import CitedAnswer, DocumentsStage, KnowledgeStage
-from agents.settings.presets import Settings, load_settings, settings_from
+from agents.settings.presets import load_settings
 from agents.stages.cite import Cite
 from agents.stages.finalise import Finalise
 from agents.stages.queries import Queries
 from agents.turn import IDK, Candidate, CitedSentence, Evidence, Turn
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, run_stages, turn
+from tests.agent.scripted import (
+    ScriptedChat,
+    ScriptedPipeline,
+    ScriptedReranker,
+    WordOverlapReranker,
+    context,
+    run,
+    run_stages,
+    settings,
+    turn,
+)
 
 
 @pytest.mark.parametrize(
@@ -108,10 +117,6 @@ def test_an_answer_ends_with_a_whole_sentence_within_the_limit() -> None:
     assert join_sentences(sentences, 20, markers=True) == "A sentence of thirty letters. [1]."
     assert join_sentences(sentences, 5, markers=False) == "A sentence of"
     assert join_sentences((), 5, markers=True) == ""
-
-
-def settings(**tables: Any) -> Settings:
-    return settings_from({"stages": ["finalise"], **tables})
 
 
 def document(text: str, source: Any = "web", title: str = "T", **fields: Any) -> Evidence:
@@ -321,14 +326,9 @@ def test_mavis_from_end_to_end_with_a_model_that_can(tmp_path: Any) -> None:
 
 
 def test_support_is_that_of_the_best_sentence_of_a_document() -> None:
-    class Exact:
-        name = "exact"
-
-        def score(self, pairs: Any) -> Any:
-            return np.asarray([1.0 if passage == "T: Soup is hot." else 0.1 for _, passage in pairs], dtype=np.float32)
-
+    exact = ScriptedReranker(lambda _, passage: 1.0 if passage == "T: Soup is hot." else 0.1)
     dialog_turn = turn("q", evidence=TOWER, candidate=Candidate("Soups are hot [1].", None))
-    run(Cite, [dialog_turn], context(settings(cite={"attribute": False}), reranker=Exact()))
+    run(Cite, [dialog_turn], context(settings(cite={"attribute": False}), reranker=exact))
     assert dialog_turn.cited is not None
     assert dialog_turn.cited[0].citations == (1,)
 

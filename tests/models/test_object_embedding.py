@@ -85,7 +85,7 @@ def test_the_release_lists_entities_for_most_photos(tmp_path: Path) -> None:
     encoder = ImageIndexEncoder.load("efficientnet-lite2")
     pictures, shipped = write_kg_images("validation", tmp_path), embeddings.read()
     graph = np.stack([shipped[image_key(encoder, row)] for row in read_images(pictures, pictures.parent)])
-    photos = encoder.embed([Image.open(path).convert("RGB") for path in _photos_of_validation()[:24]])
+    photos = encoder.embed([Image.open(path).convert("RGB") for path in _photos_of_validation()[:48:4]])
     best = (photos @ graph.T).max(axis=1)
-    assert len(best) == 24
+    assert len(best) == 12
     assert 0.5 < float((best > MIN_COSINE).mean()) < 0.95  # and it does not list something for every photo

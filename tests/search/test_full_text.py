@@ -13,19 +13,14 @@ from agents.evidence.chunks import PAGE_CHARACTERS, ChunkOptions, chunk_page, fi
 from agents.search.hits import Entity, WebHit
 from agents.search.pages.web_cache import PageCache
 from agents.search.retrieved import safe_full_text, safe_page
-from agents.settings.presets import Settings, settings_from
 from agents.stages.evidence import EvidenceStage
 from agents.stages.tools import ToolRouter, rule_tools
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
 from agents.turn import Candidate, Tools
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, turn
+from tests.agent.scripted import ScriptedChat, ScriptedPipeline, context, run, settings, turn
 
 FOUND = "the tower is repainted every seven years"
-
-
-def settings(**tables: object) -> Settings:
-    return settings_from({"stages": ["finalise"], **tables})
 
 
 class WithPages(ScriptedPipeline):

@@ -19,9 +19,9 @@ from agents.search.retrieved import safe_full_text
 from agents.stages import web_search
 from agents.stages.evidence import EvidenceStage
 from agents.stages.web_search import WebSearch
-from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, turn
+from tests.agent.scripted import ScriptedPipeline, context, run, run_stages, settings, turn
 from tests.property.fuzzing import fuzzed, hostile_text
-from tests.search.test_full_text import FOUND, WithPages, find_url, settings
+from tests.search.test_full_text import FOUND, WithPages, find_url
 from tests.support.process_functions import ready_worker
 
 
