@@ -51,7 +51,8 @@ def test_an_answer_to_something_else_is_a_misfit(name: str) -> None:
 
 
 def test_no_reference_answer_is_a_misfit() -> None:
-    assert [each.id for each in load_turns() if find_recorded_misfit(each, each.answers[0])] == []
+    references = [(each, each.answers[0]) for each in load_turns() if each.answers[0] != IDK]
+    assert [each.id for each, answer in references if find_recorded_misfit(each, answer)] == []
 
 
 @pytest.mark.parametrize(
