@@ -277,8 +277,8 @@ def views() -> tuple[View, ...]:
     left, right = Detection(Box(0, 0, 20, 20), "x", 0.9), Detection(Box(40, 0, 60, 20), "x", 0.8)
     return (
         View(None, (hit("scene", 0.5, kind="scene"),)),
-        View(left, (hit("lion", 0.8, 1),)),
-        View(right, (hit("violin", 0.7, 2),)),
+        View(left, (hit("lion", 0.8, 1, kind="lion"),)),
+        View(right, (hit("violin", 0.7, 2, kind="violin"),)),
     )
 
 
