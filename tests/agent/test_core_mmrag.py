@@ -22,7 +22,6 @@ from agents.papers.core_mmrag import (
     find_best,
     parse_four_steps,
     vtki,
-    whole_lines,
 )
 from agents.search.hits import Entity, ImageHit
 from agents.search.pages.web_cache import cache_name
