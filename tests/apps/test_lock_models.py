@@ -1,18 +1,20 @@
-"""``make lock-models`` against a server that answers as the hub does; each command in a process of its own, which reads HF_ENDPOINT."""
+"""``make lock-models`` against a server that answers as the hub does."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from huggingface_hub import constants
 from pytest_httpserver import HTTPServer
 
 from agents.base.revisions import pinned_revision
 from agents.profiles.profile import ROOT, load_profile
+from apps.preflight import lock_models
+
+Lock = Callable[..., tuple[int, str, str]]
 
 PROFILE = """\
 description = "d" # kept
@@ -59,27 +61,30 @@ def hub(httpserver: HTTPServer) -> HTTPServer:
     return httpserver
 
 
-def lock(folder: Path, endpoint: str, *options: str, offline: str = "0") -> tuple[int, str, str]:
-    environment = {**os.environ, "HF_ENDPOINT": endpoint.rstrip("/"), "HF_HUB_OFFLINE": offline}
-    environment["HF_HUB_DISABLE_TELEMETRY"] = "1"  # else the hub's client first asks which programs are AI agents
+@pytest.fixture
+def lock(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Lock:
+    """Run the command with a hub at an address; return its status and what it printed."""
     places = ("--profiles", str(folder / "profiles"), "--submission", str(folder / "aicrowd.json"))
-    command = [sys.executable, "-m", "apps.preflight.lock_models", *places, *options]
-    process = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    assert "Traceback" not in process.stderr, process.stderr
-    return process.returncode, process.stdout, process.stderr
+    monkeypatch.setattr(constants, "HF_HUB_DISABLE_TELEMETRY", True)
+
+    def run(endpoint: str, *options: str, offline: bool = False) -> tuple[int, str, str]:
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint.rstrip("/"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", offline)
+        status = lock_models.main([*places, *options])
+        return status, *capsys.readouterr()
+
+    return run
 
 
 def list_requests(hub: HTTPServer) -> list[str]:
     return [request.path for request, _ in hub.log if request.path != "/"]
 
 
-def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hub: HTTPServer) -> None:
-    status, stdout, _ = lock(folder, hub.url_for(""), "--check")
+def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hub: HTTPServer, lock: Lock) -> None:
+    status, stdout, _ = lock(hub.url_for(""), "--check")
     assert (status, list_requests(hub)) == (1, [])
     assert "one.toml: org/clip has no revision" in stdout and "aicrowd.json: org/chat has main" in stdout
-    assert lock(folder, hub.url_for(""))[0] == 0
+    assert lock(hub.url_for(""))[0] == 0
     assert sorted(list_requests(hub)) == sorted(f"/api/models/{name}/revision/main" for name in COMMITS)
     text = (folder / "profiles" / "one.toml").read_text()
     additions = {
@@ -95,24 +100,24 @@ def test_every_model_is_asked_for_once_and_nothing_else_changes(folder: Path, hu
     submission = json.loads((folder / "aicrowd.json").read_text())
     assert [model["revision"] for model in submission["hf_models"]] == [COMMITS["org/chat"], COMMITS["org/clip"]]
     assert submission["authors"] == ["us"] and submission["hf_models"][0]["ignore_patterns"] == ["*.h5"]
-    assert lock(folder, hub.url_for(""), "--check")[:2] == (0, "4 models, each pinned to a commit\n")
+    assert lock(hub.url_for(""), "--check")[:2] == (0, "4 models, each pinned to a commit\n")
     profile = load_profile(str(folder / "profiles" / "one.toml"))
     assert profile.models["reranker"]["encoder"]["revision"] == COMMITS["org/encoder"]
     assert profile.search.image_revision == COMMITS["org/clip"] == pinned_revision("org/clip", folder / "profiles")
 
 
-def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer) -> None:
+def test_what_is_pinned_stays_until_it_is_updated(folder: Path, hub: HTTPServer, lock: Lock) -> None:
     path = folder / "profiles" / "one.toml"
     path.write_text(PROFILE.replace('dtype = "bfloat16"', f'dtype = "bfloat16"\nrevision = "{NEWER}"'))
-    assert lock(folder, hub.url_for(""))[0] == 0
+    assert lock(hub.url_for(""))[0] == 0
     assert not any("org/chat" in path for path in list_requests(hub))
     models = json.loads((folder / "aicrowd.json").read_text())["hf_models"]
     assert [model["revision"] for model in models] == [NEWER, COMMITS["org/clip"]]  # the same in both files
-    assert lock(folder, hub.url_for(""), "--update")[0] == 0
+    assert lock(hub.url_for(""), "--update")[0] == 0
     assert NEWER not in path.read_text() and COMMITS["org/chat"] in path.read_text()
 
 
-def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpserver: HTTPServer) -> None:
+def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpserver: HTTPServer, lock: Lock) -> None:
     httpserver.expect_request("/", method="HEAD").respond_with_data("")
     headers = {"X-Error-Code": "RepoNotFound"}
     httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 404, headers=headers)
@@ -120,7 +125,7 @@ def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpser
     for name in ("org/encoder", "org/gguf"):
         answer = {"id": name, "sha": COMMITS[name]}
         httpserver.expect_request(f"/api/models/{name}/revision/main").respond_with_json(answer)
-    status, _, errors = lock(folder, httpserver.url_for(""))
+    status, _, errors = lock(httpserver.url_for(""))
     assert status == 1
     assert [line.partition(":")[2].partition(":")[0].strip() for line in errors.splitlines()] == [
         "org/chat",
@@ -131,13 +136,15 @@ def test_a_model_that_the_hub_does_not_have_costs_no_other(folder: Path, httpser
 
 
 @pytest.mark.parametrize("trouble", ["no server", "offline", "in trouble", "breaks off"])
-def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder: Path, httpserver: HTTPServer) -> None:
+def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(
+    trouble: str, folder: Path, httpserver: HTTPServer, lock: Lock
+) -> None:
     if trouble == "breaks off":
         httpserver.expect_request("/", method="HEAD").respond_with_data("")
     httpserver.expect_request("/", method="HEAD").respond_with_data("", 503)
     httpserver.expect_request("/api/models/org/chat/revision/main").respond_with_data("no", 500)
     endpoint = "http://127.0.0.1:9" if trouble == "no server" else httpserver.url_for("")
-    status, stdout, errors = lock(folder, endpoint, offline=str(int(trouble == "offline")))
+    status, stdout, errors = lock(endpoint, offline=trouble == "offline")
     assert (status, stdout, errors.count("\n")) == (1, "", 1)
     assert errors.startswith("error: ") and "nothing was written: run make lock-models" in errors
     assert (folder / "profiles" / "one.toml").read_text() == PROFILE
@@ -152,12 +159,12 @@ def test_a_hub_out_of_reach_is_one_line_and_changes_nothing(trouble: str, folder
         ("profiles/one.toml", None, "has no profile"),
     ],
 )
-def test_a_broken_file_is_one_line(file: str, content: str | None, message: str, folder: Path) -> None:
+def test_a_broken_file_is_one_line(file: str, content: str | None, message: str, folder: Path, lock: Lock) -> None:
     if content is None:
         (folder / file).unlink()
     else:
         (folder / file).write_text(content)
-    status, _, errors = lock(folder, "http://127.0.0.1:9", "--check")
+    status, _, errors = lock("http://127.0.0.1:9", "--check")
     assert status == 1 and errors.startswith("error: ") and errors.count("\n") == 1
     assert message in errors
 

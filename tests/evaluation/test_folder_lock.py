@@ -84,20 +84,26 @@ def _commands(world: Path, out: Path) -> dict[str, Callable[[], int]]:
 COMMANDS = tuple(_commands(Path(), Path()))
 
 
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, int]]:
+    """A folder into which another process writes, and that process."""
+    folder = tmp_path_factory.mktemp("held") / "out"
+    with hold_folder(folder) as holder:
+        yield folder, holder.pid
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_who_writes_into_a_folder_is_told(
-    name: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, world: Path, held: tuple[Path, int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with hold_folder(tmp_path / "out") as holder:
-        before = {path: path.read_bytes() for path in (tmp_path / "out").iterdir()}
-        assert _commands(world, tmp_path / "out")[name]() == 2
-        output = capsys.readouterr().out
-        assert output.count("\n") == 1 and output.startswith(
-            f"error: {tmp_path / 'out'} is being written into by process"
-        )
-        assert f"process {holder.pid} on {socket.gethostname()} since 20" in output
-        assert "-c" in output and "wait for its end" in output
-        assert {path: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+    out, process = held
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    assert _commands(world, out)[name]() == 2
+    output = capsys.readouterr().out
+    assert output.count("\n") == 1 and output.startswith(f"error: {out} is being written into by process")
+    assert f"process {process} on {socket.gethostname()} since 20" in output
+    assert "-c" in output and "wait for its end" in output
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
 
 
 def test_a_folder_of_one_data_set_is_part_of_a_run_over_both(

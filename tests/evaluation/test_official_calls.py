@@ -39,7 +39,7 @@ from tests.evaluation.worlds import PLAIN
 from tests.support.scripted_parts import Chat, ready
 
 BATCH = 5
-SINGLE, DIALOGS = 40, 12
+SINGLE, DIALOGS = 20, 8
 OVERRIDES = ("limits.seconds_per_turn=1000", "limits.seconds_per_dialog=10000", f"limits.batch_size={BATCH}")
 FIRST_COSINES = (0.70, 0.72, 0.73, 0.755, 0.78, 0.82, 0.86, 0.91)
 """Of the first hits of validation's photos in the embedded index: their minimum, maximum and percentiles between."""

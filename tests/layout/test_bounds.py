@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -121,14 +122,19 @@ def list_calls(file: Path) -> Iterator[tuple[str, int]]:
                 yield f".{name.rpartition('.')[2]}", node.lineno
 
 
+@cache
+def list_all_calls() -> Mapping[str, list[tuple[str, int]]]:
+    """Return the calls of each module by its path from the root, read once for all kinds."""
+    files = [file for package in PACKAGES for file in sorted((ROOT / package).rglob("*.py"))]
+    return {file.relative_to(ROOT).as_posix(): [*list_calls(file)] for file in files}
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_everything_goes_through_a_function_with_a_bound(kind: str) -> None:
     found: dict[str, list[str]] = {}
-    for package in PACKAGES:
-        for file in sorted((ROOT / package).rglob("*.py")):
-            name = file.relative_to(ROOT).as_posix()
-            for call, line in list_calls(file):
-                if call in KINDS[kind]:
-                    found.setdefault(name, []).append(f"{name}:{line} {call}")
+    for name, calls in list_all_calls().items():
+        for call, line in calls:
+            if call in KINDS[kind]:
+                found.setdefault(name, []).append(f"{name}:{line} {call}")
     assert [calls for name, calls in found.items() if name not in ALLOWED[kind]] == [], "see what this module says"
     assert set(ALLOWED[kind]) - set(found) == set(), "these entries are no longer needed"
