@@ -65,10 +65,6 @@ def test_every_text_is_escaped_and_only_http_is_linked() -> None:
     assert html.count("&lt;script&gt;") >= 10
 
 
-def test_an_agent_without_a_trace_has_nothing_to_tell() -> None:
-    assert render_details(Outcome("a")) == '<div class="crag"></div>'
-
-
 def test_the_framed_photo_is_part_of_the_page() -> None:
     photo = Image.new("RGB", (40, 30))
     assert "data:image/jpeg;base64," in render_details(Outcome("a", crops=(Crop(1, 1, 20, 20, "cup"),)), photo)

@@ -29,21 +29,6 @@ from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent
 from tests.support.failure_table import answering
 
 
-def test_an_outcome_has_entity_evidence_verdict_and_times() -> None:
-    outcome = Answerer(crag_agent()).answer([Question("How tall is this?", PHOTO)])[0]
-    assert outcome.answer == "300 m" and not outcome.abstained
-    assert outcome.entity == "Red Tower"
-    assert outcome.alike == (("Red Tower", 0.9),)
-    assert outcome.verdict == "answered"
-    assert outcome.checks is not None
-    assert outcome.checks["min_probability"] == pytest.approx(math.exp(-0.5), abs=1e-6)
-    first = outcome.sources[0]
-    assert (first.kind, first.title, first.url) == ("kg", "Red Tower", "https://i.example/Red Tower")
-    assert "300 m" in first.text
-    assert [time.stage for time in outcome.times][-1] == "finalise"
-    assert json.loads(json.dumps(outcome.as_json()))["abstained"] is False
-
-
 def test_each_question_of_a_batch_has_its_own_outcome(tmp_path: Path) -> None:
     answerer = Answerer(crag_agent(), tmp_path / "trace.jsonl")
     blank = PHOTO.resize((10, 10))
@@ -52,12 +37,6 @@ def test_each_question_of_a_batch_has_its_own_outcome(tmp_path: Path) -> None:
     again = answerer.answer([Question("Who made it?", blank)])
     assert [outcome.entity for outcome in again] == [None]
     assert len((tmp_path / "trace.jsonl").read_text().splitlines()) == 3  # the file is written as well
-
-
-def test_why_the_agent_abstains_is_told() -> None:
-    outcome = Answerer(crag_agent("I don't know.")).answer([Question("How tall is this?", PHOTO)])[0]
-    assert outcome.abstained
-    assert outcome.verdict == "abstained: the model does not know"
 
 
 def test_an_agent_without_a_trace_has_its_answers_alone() -> None:

@@ -163,12 +163,6 @@ def test_an_earlier_answer_that_is_clicked_shows_its_details_again(photo: Any) -
     assert "cannot be read" in functions["show_turn"](talk, state, Clicked(3))
 
 
-def test_details_are_there_again_after_a_reload(photo: Any) -> None:
-    functions = list_functions(crag_agent())
-    _, details, state = ask_page(functions, photo)
-    assert functions["restore"](json.loads(json.dumps(state)))[2] == details
-
-
 @pytest.mark.parametrize("state", [None, [], {}, {"photo": 3}, {"photo": "/etc/passwd", "turns": []}, {"photo": "x"}])
 def test_what_no_page_wrote_is_not_restored(state: Any) -> None:
     photo, talk, details = list_functions(ScriptedAgent())["restore"](state)

@@ -142,22 +142,6 @@ def test_faults_that_would_cost_the_submission_are_found_with_advice(change: Any
     assert bad[0].fix
 
 
-def test_models_without_a_commit_are_those_of_main_with_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import huggingface_hub.constants
-
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "empty"))
-    table = write_submission(tmp_path / "aicrowd.json", 2, BEST)
-    assert {model["revision"] for model in table["hf_models"]} == {"main"}
-    finding = {check.name: check for check in check_submission(tmp_path / "aicrowd.json", BEST)}["revisions pinned"]
-    assert (
-        finding.state == "warning"
-        and "openai/clip-vit-large-patch14-336@main" in finding.found
-        and finding.fix == "make lock-models"
-    )
-
-
 @pytest.mark.parametrize(
     ("access", "state", "ending"),
     [

@@ -90,10 +90,6 @@ def test_a_line_that_is_being_written_is_left_out_in_silence(
     assert "left out" not in capsys.readouterr().out
 
 
-def test_a_whole_last_line_without_its_end_is_shown(tmp_path: Path) -> None:
-    assert len(outcomes(report(write(tmp_path / "t.jsonl", TURN, TURN, end=""))[1])) == 2
-
-
 def test_rotated_files_are_one_trace_and_broken_lines_are_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

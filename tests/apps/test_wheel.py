@@ -113,15 +113,7 @@ def run_here(*arguments: str) -> str:
 
 def test_it_answers_a_question(installation: Path, tmp_path: Path, httpserver: HTTPServer) -> None:
     bodies = serve_chat(httpserver, lambda _: "It is a koala.", models=("m",))
-    server = [
-        "--profile",
-        "server_embedded",
-        "--base-url",
-        httpserver.url_for("/v1"),
-        "--model-name",
-        "m",
-        "--no-probe",
-    ]
+    server = f"--profile server_embedded --base-url {httpserver.url_for('/v1')} --model-name m --no-probe".split()
     alone = ["--preset", "vlm_only", "--no-web", "--no-images"]
     printed = run(installation, tmp_path, "crag", "ask", *server, *alone, "--json", str(PHOTO), "What animal is this?")
     answer: dict[str, Any] = json.loads(printed)

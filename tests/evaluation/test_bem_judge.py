@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,8 +12,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from evaluation.judge.bem_judge import CUT, BemJudge
 from evaluation.judge.judging import BatchJudge, choose_judge, judge_turns
 from evaluation.records import JudgeError, JudgeItem
-from evaluation.studies import answer_metrics
-from tests.evaluation.worlds import judged, run_command
+from tests.evaluation.worlds import judged
 from tests.models.tiny_rankers import save_bem
 
 ANSWER, TRUTH, QUESTION = "red car", "the red car in paris", "what is it?"
@@ -86,14 +84,6 @@ def test_all_answers_go_through_in_batches(checkpoint: Path, monkeypatch: pytest
     judged_turns = judge_turns(turns, judge)
     assert sizes == [32, 8]
     assert len({turn.correct for turn in judged_turns}) == 1 and "P(equivalent)" in judged_turns[0].reason
-
-
-def test_it_judges_saved_answers_of_a_command(checkpoint: Path, tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(turn.turn.to_dict()) + "\n" for turn in judged("hh")))
-    arguments = (path, "--eval-model", f"bem:{checkpoint}", "--no-progress", "--cache", tmp_path)
-    status, output = run_command(answer_metrics.main, *arguments)
-    assert status == 0 and f"judged now by bem:{checkpoint.name}" in output
 
 
 def test_what_is_no_such_checkpoint_is_told(tmp_path: Path) -> None:

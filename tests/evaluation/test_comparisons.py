@@ -163,15 +163,7 @@ class Runs:
         return self.agents[-1]
 
     def arguments(self, *more: str) -> list[str]:
-        places = [
-            "--dataset",
-            str(self.folder),
-            "--cache",
-            str(self.folder / "cache"),
-            "--out",
-            str(self.folder / "out"),
-        ]
-        return [*places, *more]
+        return [*f"--dataset {self.folder} --cache {self.folder}/cache --out {self.folder}/out".split(), *more]
 
 
 @pytest.fixture

@@ -145,16 +145,8 @@ def test_the_true_entity_is_handed_in_alone_and_from_a_real_graph(
     sources = write_sources(tmp_path / "sources")
     assert sources.build() == 0
     pipeline = open_pipeline(image_index=IMAGE_ID, cache=sources.cache)
-    arguments = (
-        "--diagnostics",
-        "original",
-        "--calls",
-        "research-release",
-        "--gold-entity",
-        "--preset",
-        "core_mmrag_oracle",
-    )
-    status, agent, out = ask(*arguments, pipeline=pipeline)
+    arguments = "--diagnostics original --calls research-release --gold-entity --preset core_mmrag_oracle"
+    status, agent, out = ask(*arguments.split(), pipeline=pipeline)
     assert status == 0 and read_manifest(out)["gold_entity"] is True
     first, second = map(parse_provided, agent.more["rag_context_list"])
     assert [hit.entities[0].name for hit in first.pictures] == ["Red Tower"] and not first.pages

@@ -11,7 +11,6 @@ import pytest
 from pytest_httpserver import HTTPServer
 from rich.console import Console
 
-from agents.models.chat.openai_chat import OpenAIChat
 from agents.profiles.profile import Profile
 from agents.profiles.reach import unreachable
 from evaluation.run import command
@@ -31,18 +30,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     write_dataset(tmp_path, rows, "v0.1.2")
 
     def run_preset(*more: str) -> tuple[int, str]:
-        options = [
-            "--preset",
-            "vlm_only",
-            "--profile",
-            "server",
-            "--dataset",
-            str(tmp_path),
-            "--dataset-type",
-            "multi-turn",
-            "--set",
-            "limits.batch_size=1",
-        ]
+        options = f"--preset vlm_only --profile server --dataset {tmp_path} --dataset-type multi-turn".split()
+        options += ["--set", "limits.batch_size=1"]
         options += ["--suppress-web-search-api", "--suppress-image-search-api", "--no-progress", "--no-report"]
         places = ["--cache", str(tmp_path / "cache"), "--output-dir", str(tmp_path / "out")]
         console = Console(record=True, width=1000, quiet=False)
@@ -110,27 +99,6 @@ def test_a_run_whose_server_dies_stops_and_resume_goes_on(run: Run, tmp_path: Pa
     assert status == 0, "nothing is left to ask, only to judge"
 
 
-def test_a_run_under_a_rate_limit_ends_complete(
-    run: Run, tmp_path: Path, httpserver: HTTPServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-
-    async def sleep(_: OpenAIChat, seconds: float) -> None:
-        pauses.append(seconds)
-
-    def say(_: Any) -> Any:
-        busy = refused(429, "Rate limit reached")
-        busy.headers["Retry-After"] = "20"
-        return busy if len(requests) % 3 else "a lion"  # two refusals before each answer: 40 s
-
-    monkeypatch.setattr(OpenAIChat, "_sleep", sleep)
-    requests = serve_chat(httpserver, say)
-    server = ("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")
-    status, _ = run(*server, "--max-retries", "0")
-    assert status == 0 and pauses == [20.0] * 2 * SESSIONS
-    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["a lion"] * SESSIONS
-
-
 @pytest.mark.parametrize(
     ("way", "words"),
     [("thinks alone", "thoughts alone"), ("calls a tool", "calls a tool"), ("says nothing", "is empty")],
@@ -142,9 +110,3 @@ def test_a_run_whose_model_never_answers_stops(run: Run, httpserver: HTTPServer,
     assert status == 2 and "the last 3 calls of the agent failed on every turn" in output and words in output
     status, output = run(*server, "--max-failures", "0", "--resume")
     assert status == 1 and words in output, "all turns are errors"
-
-
-def test_filtered_prompts_are_no_errors_of_a_run(run: Run, tmp_path: Path, httpserver: HTTPServer) -> None:
-    serve_chat(httpserver, FAILURES["filters the prompt, by Azure"])
-    assert run("--base-url", httpserver.url_for("/v1"), "--model-name", "own", "--no-probe")[0] == 0
-    assert [answer["agent_response"] for answer in answers(tmp_path)] == ["I don't know"] * SESSIONS

@@ -280,14 +280,7 @@ def test_a_stage_that_failed_on_every_turn_is_said_with_its_preset(
 
 def test_a_comparison_keeps_the_figures_of_a_run_with_errors(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     world.fails = {"a-1": BUSY}
-    arguments = [
-        "--dataset",
-        str(world.folder),
-        "--cache",
-        str(world.folder / "cache"),
-        "--out",
-        str(world.folder / "out"),
-    ]
+    arguments = f"--dataset {world.folder} --cache {world.folder}/cache --out {world.folder}/out".split()
     options = ["--presets", "best", "--tasks", "multi-turn", "--eval-model", "rule", "--no-progress"]
     assert compare.main([*arguments, *options]) == 1
     assert "best: 1 of 6 turns are errors" in capsys.readouterr().out

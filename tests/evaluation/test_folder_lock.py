@@ -57,17 +57,7 @@ def hold_folder(folder: Path) -> Iterator[subprocess.Popen[str]]:
 
 def _commands(world: Path, out: Path) -> dict[str, Callable[[], int]]:
     saved, to = str(world / "saved"), ["--out", str(out)]
-    several = [
-        "--dataset",
-        str(world),
-        "--tasks",
-        "multi",
-        "--eval-model",
-        "rule",
-        "--cache",
-        str(world / "cache"),
-        *to,
-    ]
+    several = [*f"--dataset {world} --tasks multi --eval-model rule --cache {world}/cache".split(), *to]
     return {
         "both": lambda: run_it(world, out),
         "generate": lambda: run_it(world, out, "--mode", "generate"),

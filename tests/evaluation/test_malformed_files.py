@@ -183,64 +183,14 @@ def _with(file: str, into: str, then: Read) -> Read:
     return read
 
 
-def _evaluate(world: Path, out: Path) -> int:
-    return run_it(world, out, "--mode", "evaluate", "--input-file", str(world / "damaged" / RESPONSES))
+def _study(main: Callable[[list[str]], int], words: str) -> Read:
+    """Run a study on paths of the world; its files go into the other folder."""
+    return lambda world, out: main([*words.format(world=world).split(), "--out", str(out)])
 
 
-def _resume(world: Path, out: Path) -> int:
-    return run_it(world, world / "damaged", "--resume")
-
-
-def _board(world: Path, out: Path) -> int:
-    return leaderboard.main([f"a={world / 'damaged'}", f"b={world / 'run'}", "--out", str(out)])
-
-
-def _flips(world: Path, out: Path) -> int:
-    return flips.main([f"a={world / 'damaged'}", f"b={world / 'run'}", "--out", str(out)])
-
-
-def _calibrate(world: Path, out: Path) -> int:
-    return calibrate.main(["--runs", str(world / "damaged"), "--preset", "best", "--dry-run", "--eval-model", "rule"])
-
-
-def _measure(world: Path, _: Path) -> int:
-    gate = ["--gate", str(world / "gate.json"), "--eval-model", "rule"]
-    return calibrate.main(["--measure", str(world / "run"), "--preset", "best", *gate])
-
-
-def _gated(world: Path, out: Path) -> int:
-    return run_it(world, out, "--set", f"finalise.gate={world / 'gate.json'}", "--mode", "generate")
-
-
-def _data_set(world: Path, out: Path) -> int:
-    return run_it(world, out)
-
-
-def _preset(world: Path, out: Path) -> int:
-    return run_it(world, out, "--preset", "preset", "--mode", "generate")
-
-
-def _compared(world: Path, out: Path) -> int:
-    several = [
-        "--dataset",
-        str(world),
-        "--tasks",
-        "multi-turn",
-        "--eval-model",
-        "rule",
-        "--cache",
-        str(world / "cache"),
-    ]
-    return compare.main(["--presets", "preset", *several, "--out", str(out)])
-
-
-def _profile(world: Path, out: Path) -> int:
-    return run_it(world, out, "--profile", "profile", "--mode", "generate")
-
-
-def _agent(world: Path, out: Path) -> int:
-    """Built with all of its prompts."""
-    return run_it(world, out, "--preset", "vlm_only", "--mode", "generate")
+def _run(*arguments: str) -> Read:
+    """Run ``local_evaluation.py`` with these arguments, in which ``{world}`` is the folder."""
+    return lambda world, out: run_it(world, out, *(argument.format(world=world) for argument in arguments))
 
 
 def _start(world: Path, _: Path) -> int:
@@ -261,26 +211,34 @@ def _plainly(read: Callable[[Path], object]) -> Read:
 ANSWERS, TABLE, SCORES = RESPONSES, "turn_evaluation_results_all.csv", "scores_dictionary.json"
 MADE_WITH, COSTS, TRACES = "run.json", "run_log.jsonl", "trace.jsonl"
 OF_A_RUN: dict[str, tuple[Read, tuple[str, ...]]] = {
-    "evaluate": (_evaluate, (ANSWERS, MADE_WITH, COSTS, TRACES)),
-    "resume": (_resume, (ANSWERS, MADE_WITH, COSTS, TRACES)),
-    "leaderboard": (_board, (ANSWERS, MADE_WITH, COSTS, TRACES, TABLE, SCORES)),
-    "flips": (_flips, (ANSWERS, TRACES, TABLE)),
-    "calibrate": (_calibrate, (TRACES, TABLE, SCORES, MADE_WITH)),
-}
+    "evaluate": (
+        lambda world, out: run_it(world, out, "--mode", "evaluate", "--input-file", f"{world}/damaged/{RESPONSES}"),
+        (ANSWERS, MADE_WITH, COSTS, TRACES),
+    ),
+    "resume": (lambda world, _: run_it(world, world / "damaged", "--resume"), (ANSWERS, MADE_WITH, COSTS, TRACES)),
+    "leaderboard": (_study(leaderboard.main, "a={world}/damaged b={world}/run"), (ANSWERS, MADE_WITH, COSTS, TRACES, TABLE, SCORES)),
+    "flips": (_study(flips.main, "a={world}/damaged b={world}/run"), (ANSWERS, TRACES, TABLE)),
+    "calibrate": (
+        lambda world, _: calibrate.main(f"--runs {world}/damaged --preset best --dry-run --eval-model rule".split()),
+        (TRACES, TABLE, SCORES, MADE_WITH),
+    ),
+}  # fmt: skip
+MEASURE = "--measure {0}/run --preset best --gate {0}/gate.json --eval-model rule"
+COMPARED = "--presets preset --dataset {world} --tasks multi-turn --eval-model rule --cache {world}/cache"
 READERS: dict[str, tuple[str, Read]] = {
     f"{name}: {file}": (f"copy/{file}", _with(f"copy/{file}", file, command))
     for name, (command, files) in OF_A_RUN.items()
     for file in files
 }
 READERS |= {
-    "calibrate: gate": ("gate.json", _measure),
-    "generate: gate": ("gate.json", _gated),
-    "both: accept.json": ("accept.json", _data_set),
-    "both: content_ids.json": ("content_ids.json", _data_set),
-    "generate: preset": ("presets/preset.toml", _preset),
-    "compare: preset": ("presets/preset.toml", _compared),
-    "generate: profile": ("profiles/profile.toml", _profile),
-    "generate: prompt": ("prompts/answer_without_evidence.j2", _agent),
+    "calibrate: gate": ("gate.json", lambda world, _: calibrate.main(MEASURE.format(world).split())),
+    "generate: gate": ("gate.json", _run("--set", "finalise.gate={world}/gate.json", "--mode", "generate")),
+    "both: accept.json": ("accept.json", run_it),
+    "both: content_ids.json": ("content_ids.json", run_it),
+    "generate: preset": ("presets/preset.toml", _run("--preset", "preset", "--mode", "generate")),
+    "compare: preset": ("presets/preset.toml", _study(compare.main, COMPARED)),
+    "generate: profile": ("profiles/profile.toml", _run("--profile", "profile", "--mode", "generate")),
+    "generate: prompt": ("prompts/answer_without_evidence.j2", _run("--preset", "vlm_only", "--mode", "generate")),
     "ask: prompt": ("prompts/answer_without_evidence.j2", _start),
     "domains": ("domains/domain.toml", _plainly(lambda _: domains.load_domains.__wrapped__())),
     "local judge: prompt": ("judges/structured.j2", _plainly(lambda _: asking.judge_prompts()["structured"])),

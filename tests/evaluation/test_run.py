@@ -119,17 +119,8 @@ def test_saved_answers_can_be_judged_again_without_an_agent(world: Path, monkeyp
     assert _scores(world)["all"]["correct"] == 6
     assert _scores(world)["about"]["preset"] == "best"
     saved = world / "out" / "response.jsonl"
-    other = [
-        "--mode",
-        "evaluate",
-        "--input-file",
-        str(saved),
-        "--output-dir",
-        str(world / "again"),
-        "--no_progress",
-        "--no-report",
-    ]
-    assert local_evaluation.main(other) == 0  # without the data set
+    other = f"--mode evaluate --input-file {saved} --output-dir {world}/again --no_progress --no-report"
+    assert local_evaluation.main(other.split()) == 0  # without the data set
     assert json.loads((world / "again" / SCORES).read_text())["all"] == _scores(world)["all"]
     assert not (world / "again" / "report.html").exists()
 

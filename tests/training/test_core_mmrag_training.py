@@ -104,12 +104,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("core")
     run = recorded_run(save_data(folder / "data"), folder / "run", recorded_agent(split_mind, STAGES, doubles=True))
     out = folder / "out"
-    assert (
-        core_data.main(
-            [str(run), "--out", str(out), "--held-out", "0.5", "--cache", str(folder), "--eval-model", "None"]
-        )
-        == 0
-    )
+    assert core_data.main(f"{run} --out {out} --held-out 0.5 --cache {folder} --eval-model None".split()) == 0
     return out
 
 

@@ -172,18 +172,7 @@ def test_every_sample_is_in_one_group_and_no_pack_is_too_long(
 
 
 def list_arguments(data: Path, model: Path, out: Path, *more: str) -> list[str]:
-    fixed = [
-        "--data",
-        str(data),
-        "--model",
-        str(model),
-        "--recipe",
-        "smollm2",
-        "--out",
-        str(out),
-        "--eval-model",
-        "None",
-    ]
+    fixed = f"--data {data} --model {model} --recipe smollm2 --out {out} --eval-model None".split()
     small = ["training.learning_rate=0.02", "training.accumulation=2", "data.refusals_left_out=0", "lora.r=4"]
     return [*fixed, *(word for change in small for word in ("--set", change)), *more]
 
