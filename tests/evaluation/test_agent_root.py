@@ -120,6 +120,18 @@ def test_a_crash_and_a_hang_are_errors_of_the_agent_and_are_asked_again(world: W
     ).read_bytes()
 
 
+def test_the_traceback_that_is_shown_is_the_agents_own(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    (world.root / "agents" / "raising.py").write_text(
+        "from agents.my_agent import MyAgent\n"
+        "class Raising(MyAgent):\n"
+        "    def batch_generate_response(self, queries, images, message_histories): return self.tokenizer\n"
+    )
+    status, output = world.run("--max-failures", "1", agent="agents.raising:Raising")
+    assert status != 0 and "'Raising' object has no attribute 'tokenizer'; agent.log has its traceback" in output
+    assert 'raising.py", line 3, in batch_generate_response' in caplog.text
+    assert "foreign_agent.py" not in caplog.text and 'calls.py"' not in caplog.text
+
+
 def test_the_research_release_is_called_in_its_way(world: World) -> None:
     world.root = write_release(world.folder)
     agent = "example_agents.user_config:MODEL_KEYWORD_TO_AGENT"

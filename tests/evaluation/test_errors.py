@@ -110,6 +110,14 @@ def test_an_error_is_in_every_file_and_on_the_terminal(world: World) -> None:
     assert "Errors, counted as missing" in report and "The server answers 429: slow down" in report
 
 
+def test_a_run_without_errors_says_nothing_of_them(world: World) -> None:
+    status, output = world.run()
+    assert status == 0 and "turns are errors" not in output
+    assert all("error_cause" not in line for line in world.lines())
+    assert json.loads((world.folder / "out" / SCORES).read_text())["errors"] == {"all": 0, "ego": 0, "causes": {}}
+    assert "Errors, counted" not in (world.folder / "out" / "report.html").read_text()
+
+
 def test_scores_are_those_of_the_text_by_every_rule() -> None:
     """An error counts as the rules count "I don't know": to the last digit the same with the cause and without."""
     turns = [*judged("cmh", "a"), *judged("mmc", "b"), *judged("m", "c")]

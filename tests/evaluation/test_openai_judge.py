@@ -310,6 +310,21 @@ def test_three_failures_that_are_not_in_a_row_end_nothing(httpserver: HTTPServer
     assert failed == [True, True, False, True, True, False, False]
 
 
+def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
+    let_go = threading.Event()
+
+    def hang(request: Request) -> Response:
+        let_go.wait(20)
+        return _completion("late")
+
+    server = Server(httpserver, hang, '{"accuracy": true}')
+    try:
+        assert server.judge(timeout=0.5).judge(ITEM).correct
+        assert len(server.requests) == 2
+    finally:
+        let_go.set()
+
+
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("silent", ["says nothing", "says a blank now and then"])
 def test_a_judge_that_hangs_is_given_up_in_time_with_signs_of_life(
@@ -567,6 +582,7 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert choose_judge(None, cache=tmp_path).name == "gpt-4o-mini (structured; our words)"
     assert isinstance(choose_judge("None", cache=tmp_path), RuleJudge)
     assert choose_judge("gpt-4o", cache=tmp_path).name == "gpt-4o (explained; our words)"
+    assert choose_judge("openai/gpt-4o-2024-11-20", cache=tmp_path).name.endswith(" (explained; our words)")
     monkeypatch.delenv("OPENAI_API_KEY")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     named = choose_judge("local-model", cache=tmp_path).name

@@ -116,6 +116,12 @@ def test_a_stage_runs_whole_short_or_not_at_all() -> None:
     assert skipped.reason is not None and "2.50 s left" in skipped.reason
 
 
+def test_a_slow_answer_leaves_the_stages_before_it_half_of_the_call() -> None:
+    estimates = Estimates()
+    estimates.at_least("answer", 1, 12.0)  # it hung once
+    assert kept_for([Timed("answer", "answers")], estimates, 1, 10.0) == pytest.approx(5.0)
+
+
 def test_a_stage_does_less_where_later_ones_could_not_run_at_all() -> None:
     search, answer = Timed("web_search"), Timed("answer", "answers")
     assert make_plan(Estimates(), 4.0, [search, answer]).mode == "whole"
