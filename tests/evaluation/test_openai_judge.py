@@ -315,7 +315,7 @@ def test_a_slow_server_is_tried_again(httpserver: HTTPServer) -> None:
 
     def hang(request: Request) -> Response:
         let_go.wait(20)
-        return _completion("late")
+        return _completion('{"accuracy": false}')
 
     server = Server(httpserver, hang, '{"accuracy": true}')
     try:
