@@ -48,7 +48,7 @@ def test_what_a_server_answered_is_shown_without_a_verdict(tmp_path: Path) -> No
         status, page = report(trace)  # while the server runs
     assert (status, outcomes(page)) == (0, ["answered"])
     assert "300 m" in page and "entity <b>Red Tower</b>" in page and "How tall is this?" in page
-    assert "search_images of 1" in page and "reply 1 to answer" in page and "no photo kept" in page
+    assert "reply 1 to answer" in page and "no photo kept" in page
     assert "Nobody judged these turns" in page
     for word in ("Truthfulness", "Accuracy", "Hallucination", "<dt>truth</dt>", "<dt>judge</dt>", "hallucinations"):
         assert word not in page, word
