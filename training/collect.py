@@ -380,7 +380,7 @@ class CollectOptions(RunsOptions):
     """Options of what is made of the runs."""
 
     relevance: Annotated[int, Flag(metavar="N")] = Field(
-        1, description="yes/no questions per turn on chunks that hold the answer, and as many on others"
+        1, description="yes/no questions per turn on chunks with the answer, and as many on others"
     )
     tokenizer: Annotated[str | None, Flag(metavar="PATH")] = Field(
         None, description="tokenizer to count tokens with, a folder or ORG/NAME@COMMIT; default: none are counted"

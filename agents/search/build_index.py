@@ -56,7 +56,7 @@ class IndexOptions(Options):
         "", description="put before the paths of documents and photos; not given: the split before those of photos"
     )
     split: Annotated[str | None, Flag(metavar="NAME")] = Field(
-        None, description=f"what the indices are found by, as --split of other commands; not given: {_DEFAULT_SPLIT}"
+        None, description=f"name of the indices, as --split of other commands; not given: {_DEFAULT_SPLIT}"
     )
     out: Annotated[Path | None, Flag(metavar="HUB")] = Field(
         None, description="where to publish; not given: hub/ in the cache"

@@ -84,8 +84,8 @@ class GuardSettings(Table):
 
     injection: bool = Field(
         True,
-        description="orders to the model are taken out of what was retrieved and read in the photo, and an answer that stands in "
-        "orders alone is not given; off only to measure what that changes",
+        description="remove orders to the model from evidence and from text in the photo, and withhold answers "
+        "found only in orders; off only to measure its effect",
     )
 
 
@@ -98,8 +98,8 @@ class TraceSettings(Table):
     )
     images: bool = Field(
         True,
-        description="what may describe the picture: text read in it, boxes, pictures that were found, entities, and replies "
-        "and evidence, which may name them; without it question and answer remain, names of stages, numbers and reasons",
+        description="descriptions of the picture: text in it, boxes, found pictures, entities, and replies and "
+        "evidence, which may name them; without it question, answer, stages, numbers and reasons remain",
     )
     requests: bool = Field(
         False,
@@ -125,7 +125,7 @@ class Settings(Table):
     guard: GuardSettings = GuardSettings()
     trace: TraceSettings = TraceSettings()
     fetch: bool = Field(
-        False, description="fetch pages and pictures that the caches do not hold; the competition has no network"
+        False, description="fetch pages and pictures missing from the caches; the competition has no network"
     )
 
     _lacks_gate: bool = PrivateAttr(False)

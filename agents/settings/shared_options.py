@@ -35,15 +35,15 @@ class ModelOptions(Options):
     max_retries: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
         ge=0,
-        description="further tries after a failure, without those that a busy server asks for (Retry-After); not given: the "
-        "profile's, else 3",
+        description="further tries after a failure, besides those at a busy server's request (Retry-After); not "
+        "given: the profile's, else 3",
     )
     max_wait: Annotated[float | None, Flag(metavar="SECONDS")] = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="longest wait of a request, in all, for a busy server that says how long (Retry-After); the time for the "
-        "answer ends it too; not given: the profile's, else 60",
+        description="longest total wait of a request for a busy server (Retry-After), within the time for the "
+        "answer; not given: the profile's, else 60",
     )
     reasoning_tokens: Annotated[int | None, Flag(metavar="N")] = Field(
         None,

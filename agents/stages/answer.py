@@ -26,8 +26,8 @@ class Answer(Stage):
         k: int = Field(5, ge=0, description="chunks shown")
         give_draft: bool = Field(
             True,
-            description="a draft that the route trusts is the answer; false: it is asked for like any other, so that its tokens have "
-            "probabilities of their own",
+            description="take a draft that the route trusts as the answer; false: ask for the answer again, so that its "
+            "tokens have probabilities",
         )
         direct_when_short: bool = Field(
             False,

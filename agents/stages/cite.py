@@ -26,11 +26,9 @@ class Cite(Stage):
     """
 
     class Options(StageOptions):
-        threshold: float = Field(
-            0.5, description="support, as the reranker scores it, below which a citation is dropped"
-        )
-        attribute: bool = Field(True, description="find the document of a sentence that is left without citation")
-        unsupported: Literal["keep", "drop"] = Field("keep", description="what becomes of a sentence without citation")
+        threshold: float = Field(0.5, description="minimum support of a citation, by the reranker's score")
+        attribute: bool = Field(True, description="find the document of a sentence without citation")
+        unsupported: Literal["keep", "drop"] = Field("keep", description="treatment of a sentence without citation")
 
     options: Options
     fills = ("cited",)

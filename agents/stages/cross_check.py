@@ -50,8 +50,8 @@ class CrossCheck(Stage):
             None,
             ge=0,
             le=1,
-            description="probability of the check's choice from which own knowledge is given; None: any, and servers that give no "
-            "probabilities",
+            description="minimum probability of the check's choice to give own knowledge; None: any, also from servers "
+            "without probabilities",
         )
 
     options: Options

@@ -32,7 +32,7 @@ class EvidenceStage(Stage):
         k_entities: int = Field(1, ge=1, description="entities whose attributes become evidence")
         min_score: Cosine = Field(
             -1.0,
-            description="cosine of a picture from which its entities become evidence; those of the best one do anyway",
+            description="minimum cosine of a picture whose entities become evidence; the best picture always counts",
         )
         breadcrumbs: bool = Field(False, description="add the parts of a page's URL to its title")
         name_score: Cosine | None = Field(
@@ -64,7 +64,7 @@ class EvidenceStage(Stage):
     def _identify(self, turn: Turn) -> Iterator[Evidence]:
         """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show.
 
-        Attributes that are ranked have it in their passage; otherwise it is a chunk, kept if it ranks first (``two_stage_rerank``).
+        Ranked attributes have it in their passage; otherwise it is its own chunk, kept if it ranks first (``two_stage_rerank``).
         """
         minimum = self.options.name_score
         if minimum is None:

@@ -28,12 +28,13 @@ class ImageSearch(Stage):
 
     class Options(StageOptions):
         k: int = Field(5, ge=1, description="pictures fetched for the image and for each crop")
-        min_score: Cosine = Field(0.0, description="cosine below which a picture is taken to show something else")
+        min_score: Cosine = Field(0.0, description="minimum cosine of a picture of the same thing")
         min_match: float = Field(
             0.0,
             ge=0,
             le=1,
-            description="how likely a crop belongs to the question, for it to be searched (QA-Dragon's released code); 0: nobody is asked",
+            description="minimum probability that a crop belongs to the question, to be searched (QA-Dragon's released "
+            "code); 0: not asked",
         )
         windows: bool = Field(
             False, description="square crops of the shorter side, along the longer one (task 2's winner)"

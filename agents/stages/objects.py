@@ -31,7 +31,7 @@ class Objects(Stage):
 
     class Options(StageOptions):
         by: Literal["model", "look", "rules"] = Field(
-            "rules", description="who names them; look: the stage of that name"
+            "rules", description="source of the names; look: the stage of that name"
         )
         k: int = Field(5, ge=1, description="objects listed")
 

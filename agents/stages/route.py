@@ -30,7 +30,7 @@ class RouteStage(Stage):
             description="weights of a trained router (JSON), relative to the repository root; None: the rules of table 1",
         )
         flags: Literal["model", "rules"] = Field(
-            "rules", description="who says whether external or present knowledge is needed"
+            "rules", description="source of the flags for external and present knowledge"
         )
         skip_search: bool = Field(
             False, description="do not search for questions that need no external knowledge (CRUISE: e = 0)"

@@ -177,8 +177,7 @@ class SelectEntity(Stage):
         )
         min_score: Cosine = Field(
             0.0,
-            description="cosine below which a picture is taken to show something else, unless it is found to show the same thing "
-            "(`rescore`)",
+            description="minimum cosine of a recognised picture, unless `rescore` finds the same picture",
         )
         size_weight: float = Field(
             0.015, ge=0, description="rules: penalty on a crop's cosine per e-fold decrease in area"
@@ -186,19 +185,16 @@ class SelectEntity(Stage):
         word_weight: float = Field(
             0.5, ge=0, description="rules: weight of the likeness of words against that of pictures"
         )
-        rescore: bool = Field(
-            False, description="rules: pictures of the choices that the picture cache holds are compared with the photo"
-        )
+        rescore: bool = Field(False, description="rules: compare cached pictures of the choices with the photo")
         max_misfit: float | None = Field(
             None,
             ge=0,
-            description="rules: how much more alike another kind of thing an entity's description may be than the kind that the question "
-            "names (agents/english/thing_kinds.toml), a difference of cosines; None: kinds do not matter",
+            description="rules: maximum lead in cosine of another kind of thing over the kind that the question names "
+            "(agents/english/thing_kinds.toml); None: ignore kinds",
         )
         sure_score: Cosine = Field(
             1.0,
-            description="rules: cosine of the whole photo from which an entity is kept whatever kind the question names: the photo shows "
-            "nothing else",
+            description="rules: cosine of the whole photo from which an entity is kept regardless of its kind",
         )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 

@@ -31,7 +31,7 @@ class TwoStageRerank(Stage):
             0.0,
             ge=0,
             le=1,
-            description="share of the best chunk's score below which a chunk is not worth its place",
+            description="minimum share of the best chunk's score",
         )
         rank_by: Literal["cumulative", "fine"] = Field(
             "cumulative",

@@ -30,7 +30,8 @@ class Understand(Stage):
         )
         keep_pointing: bool = Field(
             False,
-            description='"it" is looked for where an earlier question of the dialog pointed, and is the kind of thing that it was called',
+            description='look for "it" at the place, and among the kind of thing, that an earlier question of the '
+            "dialog named",
         )
 
     options: Options

@@ -26,7 +26,7 @@ class Verify(Stage):
         )
         needs_evidence: bool = Field(
             False,
-            description="reject an answer for which no evidence was found, without a call (QA-Dragon's released code)",
+            description="reject an answer without evidence, without a call (QA-Dragon's released code)",
         )
         verdict_when_short: bool = Field(
             False, description="with less time it asks for a verdict of one word: answer_verdict, answer_verdict_alone"
