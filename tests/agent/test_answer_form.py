@@ -75,6 +75,8 @@ def test_no_reference_answer_is_a_misfit_but_one() -> None:
         ("Who lives there?", "No one", None, True),
         ("Which country is this coin from?", "Dime (Canadian coin) is from Canada.", "Dime (Canadian coin)", True),
         ("Which is taller, this tower or Big Ben?", "The Eiffel Tower is taller.", "Eiffel Tower", True),
+        ("Which one is older, this or the Empire State Building?", "Eiffel Tower", "Eiffel Tower", True),
+        ("Who is on this coin?", "Dime", "Dime (Canadian coin)", False),
         ("Who is on this coin?", "Blue Marble", "Blue Marble", True),
         ("What's the title of this painting?", "Blue Marble", "Blue Marble", True),
         ("Who is this building named after?", "Blue Marble", "Blue Marble", False),

@@ -35,22 +35,14 @@ def check(turns: list[Turn], reply: str | ChatReply = "A", **options: Any) -> Sc
     return chat
 
 
-@pytest.mark.parametrize("draft", ["330 m", "It is 330 metres tall.", "330 metres"])
-def test_an_answer_that_the_draft_gave_before_any_search_takes_no_call(draft: str) -> None:
-    agreed = make_turn("The Eiffel Tower is 330 m high.", draft, logprobs=UNSURE)
-    chat = check([agreed])
-    assert chat.batches == [] and agreed.answer == "The Eiffel Tower is 330 m high."
-    assert agreed.verification.draft is True
-
-
-@pytest.mark.parametrize("draft", ["324 m", "from 324 to 330 m", "the Eiffel Tower", "about 330 storeys or 324 m"])
-def test_another_figure_or_the_name_alone_is_no_agreement(draft: str) -> None:
-    assert check([make_turn("The tower is 330 m high.", draft)]).batches == [1]
-
-
 @pytest.mark.parametrize(
     ("draft", "answer", "agrees"),
     [
+        ("330 m", "The Eiffel Tower is 330 m high.", True),
+        ("It is 330 metres tall.", "The Eiffel Tower is 330 m high.", True),
+        ("from 324 to 330 m", "The tower is 330 m high.", False),
+        ("the Eiffel Tower", "The tower is 330 m high.", False),
+        ("about 330 storeys or 324 m", "The tower is 330 m high.", False),
         ("Peasmarsh", "Maria Ann Smith was born in the village of Peasmarsh, Sussex.", True),
         ("22 March", "The eggs should hatch on 22 March.", True),
         ("Yes", "Yes, it weighs 395 g.", True),
@@ -61,7 +53,10 @@ def test_another_figure_or_the_name_alone_is_no_agreement(draft: str) -> None:
     ],
 )
 def test_a_draft_whose_names_and_numbers_the_answer_holds_agrees(draft: str, answer: str, agrees: bool) -> None:
-    assert (check([make_turn(answer, draft)]).batches == []) is agrees
+    """An answer that the draft gave before any search takes no call, whatever its tokens' probabilities."""
+    compared = make_turn(answer, draft, logprobs=UNSURE)
+    assert (check([compared]).batches == []) is (compared.verification.draft is True) is agrees
+    assert not agrees or compared.answer == answer
 
 
 def test_one_call_shows_both_where_they_differ_and_not_as_the_models_own_turn() -> None:

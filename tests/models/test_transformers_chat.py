@@ -278,7 +278,7 @@ def test_a_vision_batch_says_what_each_request_alone_would_get(vlm: Transformers
     assert [reply.text for reply in together] == [vlm.chat([request])[0].text for request in requests]
 
 
-@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "I;16", "1"])
+@pytest.mark.parametrize("mode", ["RGBA", "I;16"])
 def test_any_image_mode(vlm: TransformersChat, mode: str) -> None:
     reply = vlm.chat([ask("fox", Image.new(mode, (30, 20)))])[0]
     assert reply.finish_reason in ("stop", "length"), reply

@@ -210,7 +210,7 @@ def test_sides_that_look_like_colour_channels_spoil_nothing(clip_pipeline: Any, 
     same(as_dicts(all_results[1]), clip_pipeline(draw(1), k=2))
 
 
-@pytest.mark.parametrize("mode", ["RGBA", "CMYK", "P", "L", "1", "I;16", "LA", "F"])
+@pytest.mark.parametrize("mode", ["P", "I;16"])
 def test_images_of_any_mode_are_searched(either: Any, mode: str) -> None:
     all_results = SearchGateway(either).search_images([Image.new(mode, (30, 40)), draw(1)], 3)
     assert [len(results.hits) for results in all_results] == [3, 3]

@@ -409,21 +409,20 @@ def test_the_codes_in_messages_of_chroma_are_read(
     assert "\n" not in format_os_error(raised.value) and is_file_error(raised.value)
 
 
-def test_a_damaged_embedding_cache_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    world = write_sources(tmp_path / "w")
-    assert world.build() == 0
-    database = world.cache / "embeddings" / "cache.db"
+def test_a_damaged_embedding_cache_is_told(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    with EmbeddingCache(tmp_path) as cache:
+        cache.store({bytes([number]): vector for number, vector in enumerate(encoder.embed(["word"] * 100))})
+    database = tmp_path / "cache.db"
     whole = database.read_bytes()
     for content in (b"garbage" * 1_000, whole[:4096] + b"\xff" * (len(whole) - 4096)):
-        for path in database.parent.glob("cache.db*"):
+        for path in tmp_path.glob("cache.db*"):
             path.unlink()
         database.write_bytes(content)
-        assert world.build() == 1
-        message = capsys.readouterr().err
-        assert message.count("\n") == 1 and f"the embedding cache {database.parent} is damaged (" in message
-        assert "remove it, vectors are computed again" in message
-    shutil.rmtree(database.parent)
-    assert world.build() == 0
+        with (
+            pytest.raises(SearchError, match=r"is damaged \(.*remove it, vectors are computed again"),
+            EmbeddingCache(tmp_path) as cache,
+        ):
+            cache.missing([b"key"])
 
 
 def lock_cache(cache: EmbeddingCache, other: sqlite3.Connection) -> None:
