@@ -79,6 +79,7 @@ def test_no_reference_answer_is_a_misfit_but_one() -> None:
         ("Who is on this coin?", "Dime", "Dime (Canadian coin)", False),
         ("Who is on this coin?", "Blue Marble", "Blue Marble", True),
         ("What's the title of this painting?", "Blue Marble", "Blue Marble", True),
+        ("Which book is on the table?", "Blue Marble", "Blue Marble", True),
         ("Who is this building named after?", "Blue Marble", "Blue Marble", False),
         ("What is it made of?", "Blue Marble", "Blue Marble", False),
         ("What is the bird on the left eating?", "Blue Marble", "Blue Marble", False),

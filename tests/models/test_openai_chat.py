@@ -313,6 +313,14 @@ def test_a_passing_failure_is_tried_again(httpserver: HTTPServer, status: int) -
     assert len(bodies) == 3
 
 
+def test_a_lasting_failure_ends_as_an_error_after_the_tries(httpserver: HTTPServer) -> None:
+    bodies = script(httpserver, fault(500, "on fire"))
+    reply = client(httpserver, attempts=3).chat([ask()])[0]
+    assert (reply.text, reply.finish_reason) == ("", "error")
+    assert "500" in (reply.error or "")
+    assert len(bodies) == 3
+
+
 def test_a_wrong_key_says_what_to_do_and_does_not_show_the_key(
     httpserver: HTTPServer, caplog: pytest.LogCaptureFixture
 ) -> None:
