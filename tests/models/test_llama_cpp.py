@@ -151,6 +151,7 @@ def server(gguf: Path) -> Iterator[tuple[str, str]]:
 
     settings = xllamacpp.CommonParams()
     settings.model.path, settings.n_ctx, settings.n_parallel = str(gguf), 512, 1
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = 1  # more wait for each other on a busy machine
     settings.api_keys, settings.verbosity, settings.warmup = ["a-key-of-the-test"], 0, False
     running = xllamacpp.Server(settings)
     yield f"{running.listening_address}/v1", "a-key-of-the-test"
