@@ -217,8 +217,9 @@ def test_a_conversion_that_stops_midway_leaves_nothing(tmp_path: Path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(gguf_checkpoint, "read_model", lambda _: None)
+    monkeypatch.setattr(gguf_checkpoint, "save_model", stopped)
     with pytest.raises(KeyboardInterrupt):
-        gguf_checkpoint.convert(Path("model.gguf"), tmp_path / "model", stopped)
+        gguf_checkpoint.convert(Path("model.gguf"), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
