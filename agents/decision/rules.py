@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from agents.decision.rule import Rule, RuleContext, RuleOptions
+from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS
@@ -61,6 +62,9 @@ class MinLead(Rule):
             description="minimum lead in votes over every other answer, when each source is asked alone; it adds the stage "
             "isolated_answers to the preset; None: sources are not asked alone",
         )
+        lead_decides: bool = Field(
+            True, description="withhold an answer with a smaller lead; false: the lead is a signal for the gate alone"
+        )
 
     options: Options
 
@@ -70,7 +74,8 @@ class MinLead(Rule):
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
         """Withhold an answer whose lead is too small. With a single source no votes are counted."""
-        if self.options.min_lead is None or turn.votes is None or turn.votes.lead >= self.options.min_lead:
+        minimum = self.options.min_lead if self.options.lead_decides else None
+        if minimum is None or turn.votes is None or turn.votes.lead >= minimum:
             return None
         return "a source gives a different answer" if turn.votes.rival else "no source alone gives the answer"
 
@@ -87,6 +92,26 @@ class RealTime(Rule):
         """Withhold any answer to such a question."""
         is_present = self.options.abstain_real_time and turn.real_time
         return "the question is about the present moment" if is_present else None
+
+
+class Unrecognised(Rule):
+    """Questions that point at a photo are not answered from pages if nothing says which thing it shows."""
+
+    class Options(RuleOptions):
+        abstain_unrecognised: bool = Field(
+            False,
+            description="abstain on questions that point at a photo in which neither a thing nor a text is recognised",
+        )
+
+    options: Options
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer for which no evidence is of the photo; a model that sees may answer from the photo alone."""
+        if not self.options.abstain_unrecognised or context.sees or turn.image is None:
+            return None
+        was_read = any(exchange.read for record in turn.records for exchange in record.exchanges)
+        is_known = was_read or turn.entity is not None or bool(turn.entities)
+        return None if is_known or not points_at_picture(turn.question) else "nothing in the photo is recognised"
 
 
 class MaxIdk(Rule):

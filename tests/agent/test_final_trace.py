@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log
+from pathlib import Path
 
 import pytest
 
-from agents.record import CANDIDATE, Decision, Signal, StageRecord
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
+from agents.record import CANDIDATE, Decision, Exchange, Signal, StageRecord
+from agents.search.hits import Entity
 from agents.settings.presets import settings_from
 from agents.stages.finalise import Finalise, FinaliseOptions
 from agents.turn import IDK, Candidate, Evidence
@@ -56,6 +60,36 @@ def test_an_answer_that_is_given_is_its_candidate() -> None:
     assert answer == decision.candidate == "Gustave Eiffel"
     assert decision.direct is True
     assert decision.given and str(decision) == "answered"
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "is_given"),
+    [
+        ("Who made this?", {}, False),
+        ("Who made this?", {"entity": Entity("Old Mill", {})}, True),
+        (
+            "Who made this?",
+            {"records": [StageRecord("answer", exchanges=(Exchange("answer", "text", "m", read=("made by Ann",)),))]},
+            True,
+        ),
+        ("Who made this?", {"shown": (Evidence("Ann makes mills.", "web", "Makers"),)}, False),
+        ("Who made this?", {"image": None}, True),
+        ("How much is a ticket?", {}, True),
+    ],
+)
+def test_pages_do_not_answer_what_points_at_a_photo_of_nothing_known(
+    question: str, fields: dict[str, object], is_given: bool
+) -> None:
+    settings = settings_from({"stages": ("finalise",), "finalise": {"abstain_unrecognised": True}})
+    answers = []
+    for sees in (False, True):
+        models = ModelSet(Profile(name="scripted", models={}, sees=sees), Path("unused"))
+        dialog_turn = turn(question, question=question, candidate=HELD)
+        for name, value in fields.items():
+            setattr(dialog_turn, name, value)
+        run(Finalise, [dialog_turn], replace(context(settings), models=models))
+        answers.append(dialog_turn.answer)
+    assert answers == [HELD.text if is_given else IDK, HELD.text]
 
 
 @pytest.mark.parametrize("query", ["", " ", "?", "...!", "\n", "\N{DOG FACE}"])

@@ -134,6 +134,11 @@ def test_the_lead_that_an_answer_needs(votes: SourceVotes | None, expected: list
         run(Finalise, [dialog_turn], context(settings))
         outcomes.append(dialog_turn.answer != IDK)
     assert outcomes == expected
+    undecided = make_turn(ROW, PLANTED)
+    undecided.votes = votes
+    finalise = {"min_lead": 1, "lead_decides": False}
+    run(Finalise, [undecided], context(settings_from({"stages": ["finalise"], "finalise": finalise})))
+    assert undecided.answer != IDK, "the gate alone weighs the lead"
 
 
 def test_the_rule_brings_its_stage() -> None:
