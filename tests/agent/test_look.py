@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agents.asking.ask import read
@@ -189,16 +187,10 @@ def test_with_less_time_the_model_looks_in_half_as_many_words() -> None:
     ("name", "entity_name"), [(None, "Porsche 911"), ("Nissan GT-R R35", "Nissan GT-R"), ("Ford Focus", "Porsche 911")]
 )
 def test_an_entity_named_by_the_look_wins_over_a_slightly_more_similar_one(name: str | None, entity_name: str) -> None:
-    class Words:
-        name = "words"
-
-        def encode(self, texts: Sequence[str]) -> Any:
-            return np.zeros((len(texts), 2), dtype=np.float32)
-
     hits = (hit("Porsche 911", 0.84), hit("Nissan GT-R", 0.80))
     look = replace(LOOK, things=(Thing("red car", name=name),))
     dialog_turn = turn("Who built this car?", look=look, views=(View(None, hits),))
-    run(SelectEntity, [dialog_turn], context(settings(), text_encoder=Words()))
+    run(SelectEntity, [dialog_turn], context(settings(), text_encoder=Alike()))
     assert dialog_turn.entity_name == entity_name
 
 

@@ -301,9 +301,7 @@ def test_a_comparison_by_a_releases_rules_counts_as_the_release_does(runs: Runs)
 
 def test_a_comparison_ranks_presets_and_says_what_cannot_be_run(runs: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     runs.broken = ("steps",)
-    arguments = runs.arguments(
-        "--presets", "best,direct_rag", "--tasks", "single-turn", "--also", "broken=best,-steps"
-    )
+    arguments = runs.arguments("--presets", "best,direct_rag", "--tasks", "single-turn", "--also", "broken=best,-steps")
     assert compare.main(arguments) == 1
     printed = capsys.readouterr().out
     assert "broken: there are no weights" in printed.replace("\n", " ")

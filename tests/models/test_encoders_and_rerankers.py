@@ -137,19 +137,6 @@ def rerankers(minilm: TransformerTextEncoder) -> list[Reranker]:
 
 
 @pytest.mark.parametrize("which", range(2))
-def test_the_passage_that_answers_comes_before_the_one_that_does_not(
-    minilm: TransformerTextEncoder, which: int
-) -> None:
-    reranker = rerankers(minilm)[which]
-    assert isinstance(reranker, Reranker)
-    scores = reranker.score([(QUERY, passage) for passage in PASSAGES])
-    assert scores.shape == (3,)
-    assert scores.dtype == np.float32
-    assert scores[0] > scores[1]
-    assert scores[2] > scores[1]
-
-
-@pytest.mark.parametrize("which", range(2))
 def test_scores_do_not_depend_on_other_queries(minilm: TransformerTextEncoder, which: int) -> None:
     reranker, alone = rerankers(minilm)[which], rerankers(forgetful(minilm))[which]
     pairs = [(QUERY, passage) for passage in PASSAGES]

@@ -250,17 +250,6 @@ def test_tied_embeddings_are_not_missing(tmp_path: Path) -> None:
     assert TransformersChat.load(tmp_path / "tied").chat([ask("Hi", max_tokens=1)])[0].error is None
 
 
-def test_an_unknown_dtype_is_named(llama: Path) -> None:
-    with pytest.raises(ModelError, match="float8"):
-        TransformersChat.load(llama, dtype="float8")
-
-
-def test_bfloat16(llama: Path) -> None:
-    checkpoint = load_checkpoint(llama, dtype="bfloat16")
-    assert checkpoint.model.dtype == torch.bfloat16
-    assert TransformersChat(checkpoint, "half").chat([ask("fox", max_tokens=3)])[0].finish_reason in ("stop", "length")
-
-
 def test_the_picture_changes_the_reply(vlm: TransformersChat) -> None:
     replies = vlm.chat([ask("fox", picture(seed), logprobs=True) for seed in (1, 2)] + [ask("fox", logprobs=True)])
     assert all(reply.finish_reason in ("stop", "length") for reply in replies), replies

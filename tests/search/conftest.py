@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 
 from agents.search.build_index import main
 from agents.search.pipelines import open_pipeline
+from tests.models.tiny_checkpoints import save_bert
 
 IMAGE_ID = "mini/image-search-index-validation"
 WEB_ID = "mini/web-search-index-validation"
@@ -154,26 +155,7 @@ def tiny_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A real BERT checkpoint with random weights."""
-    import torch
-    from transformers import BertConfig, BertModel, BertTokenizerFast
-
-    folder = tmp_path_factory.mktemp("tiny-bert")
-    words = "[PAD] [UNK] [CLS] [SEP] [MASK] the red tower is blue lake green hill metres tall deep how sheep".split()
-    letters = [letter for pair in "abcdefghijklmnopqrstuvwxyz0123456789" for letter in (pair, f"##{pair}")]
-    (folder / "vocab.txt").write_text("\n".join([*words, *letters]), encoding="utf-8")
-    BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=512).save_pretrained(folder)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        config = BertConfig(
-            vocab_size=len(words) + len(letters),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            initializer_range=0.5,
-        )
-        BertModel(config).save_pretrained(folder)
-    return folder
+    return save_bert(tmp_path_factory.mktemp("tiny-bert"), positions=512)
 
 
 @pytest.fixture(scope="session")

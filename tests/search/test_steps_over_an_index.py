@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from agents.models.base import Box, ChatReply, ChatRequest, TextLine
@@ -19,6 +18,7 @@ from agents.stages.steps import Steps
 from agents.turn import IDK
 from tests.agent.scripted import (
     GATHERING,
+    Alike,
     ScriptedChat,
     ScriptedOcr,
     WordOverlapReranker,
@@ -121,12 +121,6 @@ def test_a_step_reads_the_full_pages_that_the_evaluator_cached(pipeline: Any) ->
 
 @pytest.mark.usefixtures("full_pages")
 def test_a_search_that_is_repeated_reads_them_too_and_finds_each_page_once(pipeline: Any) -> None:
-    class Alike:
-        name = "alike"
-
-        def encode(self, texts: Sequence[str]) -> np.ndarray[Any, Any]:
-            return np.ones((len(texts), 2))
-
     preset = settings_from(
         {
             "stages": ["web_search", "evidence", "coherence", "finalise"],
