@@ -730,7 +730,7 @@ def test_the_decision_rule(fields: dict[str, object], table: dict[str, object], 
 
 def test_a_gate_takes_the_place_of_the_verifiers_rule() -> None:
     doubted = turn("a", candidate=Candidate("x", 0.9), verification=Verification(False, False))
-    run(Finalise, [doubted], context(settings(finalise={**BOTH, "gate": "presets/gates/best_embedded_batch.json"})))
+    run(Finalise, [doubted], context(settings(finalise={**BOTH, "gate": "presets/gates/best_embedded.json"})))
     doubted.close_stage("finalise", 0.0)
     decision = doubted.records[0].decision
     assert decision is not None and decision.ruled_out is None and decision.probability is not None

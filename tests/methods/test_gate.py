@@ -75,7 +75,7 @@ def test_a_refusal_is_not_weighed(text: str, weighed: bool) -> None:
         Finalise,
         [asked],
         context(
-            settings_from({"stages": ["finalise"], "finalise": {"gate": "presets/gates/best_embedded_batch.json"}})
+            settings_from({"stages": ["finalise"], "finalise": {"gate": "presets/gates/best_embedded.json"}})
         ),
     )
     asked.close_stage("finalise", 0.0)
@@ -114,7 +114,7 @@ def test_the_file_names_each_weight_by_its_signal(tmp_path: Path) -> None:
     assert (fields["intercept"], fields["threshold"]) == (0.5, 0.6)
 
 
-COMMITTED = PRESETS / "gates" / "best_embedded_batch.json"
+COMMITTED = PRESETS / "gates" / "best_embedded.json"
 SOME_SIGNALS: list[dict[str, float]] = [
     {},
     dict.fromkeys(Gate.load(COMMITTED).features, 0.5),
