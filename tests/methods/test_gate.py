@@ -74,9 +74,7 @@ def test_a_refusal_is_not_weighed(text: str, weighed: bool) -> None:
     run(
         Finalise,
         [asked],
-        context(
-            settings_from({"stages": ["finalise"], "finalise": {"gate": "presets/gates/best_embedded.json"}})
-        ),
+        context(settings_from({"stages": ["finalise"], "finalise": {"gate": "presets/gates/best_embedded.json"}})),
     )
     asked.close_stage("finalise", 0.0)
     (decision,) = [record.decision for record in asked.records if record.decision is not None]
