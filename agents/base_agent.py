@@ -10,7 +10,7 @@ Message = dict[str, str]  # one entry of a dialog history: ``{"role": "user" | "
 
 
 class BaseAgent(ABC):
-    """What the evaluator builds once (within 10 minutes), with its ``UnifiedSearchPipeline`` if there is one, and then asks for answers."""
+    """Agent that the evaluator builds once (within 10 minutes), with its ``UnifiedSearchPipeline`` if there is one, and then asks."""
 
     def __init__(self, search_pipeline: Any = None) -> None:
         self.search_pipeline = search_pipeline
@@ -25,7 +25,7 @@ class BaseAgent(ABC):
         queries: Sequence[str],
         images: Sequence[Image.Image | None],  # one for each query, of any mode and size
         message_histories: Sequence[Sequence[Message]] | None = None,  # for each ``[]`` or user and assistant in turn
-        **kwargs: Any,  # what later releases of the evaluator pass besides (``rag_context_list``, ``domains``)
+        **kwargs: Any,  # further arguments of later releases of the evaluator (``rag_context_list``, ``domains``)
     ) -> list[str]:
         """Answer each query, in order.
 

@@ -1,6 +1,6 @@
 """The CRAG-MM agent: every turn of a batch goes through the stages of a preset, together.
 
-The evaluator imports this module in each of its processes: what takes long to import is imported when an agent is built.
+The evaluator imports this module in each of its processes: slow imports wait until an agent is built.
 """
 
 from __future__ import annotations
@@ -146,9 +146,9 @@ class CragAgent(BaseAgent):
 
         Args:
             path: The file; None: no traces.
-            listen: Called with each batch before it is answered, with what ``trace.*`` lets a trace hold.
+            listen: Called with each batch before it is answered, with the fields that ``trace.*`` allows.
             pictures: Folder for the pictures of requests if ``trace.requests`` is set; None: beside the file.
-            listen_whole: Called as ``listen`` with what a trace holds by default, for those who asked: a reply is no trace.
+            listen_whole: Called as ``listen`` with the default fields of a trace, for those who asked: a reply is no trace.
         """
         from agents.runner.trace import TraceWriter
 
@@ -161,7 +161,7 @@ class CragAgent(BaseAgent):
         )
 
     def watch(self, watch: Watch | None) -> None:
-        """Have each call tell, in plain words, what it is about to do; in the thread of the call."""
+        """Have each call announce its next action in plain words; in the thread of the call."""
         self._watch = watch
 
     def cancel(self) -> None:
@@ -234,7 +234,7 @@ class CragAgent(BaseAgent):
         """Decode a turn's picture.
 
         Raises:
-            TimeoutError: It takes more than half of what turn and dialog have left.
+            TimeoutError: It takes more than half of the time left to turn and dialog.
             Exception: As for ``intake.decode_image``, or an EscapedError.
         """
         from agents.runner.intake import decode_image
@@ -258,6 +258,6 @@ class CragAgent(BaseAgent):
 
 
 def _tell(config: AgentConfig) -> None:
-    """Warn if the agent runs without parts that were fitted for other models."""
+    """Warn if the agent runs without parts fitted for other models."""
     if config.gate_note is not None:
         _log.warning("%s", config.gate_note)

@@ -1,4 +1,4 @@
-"""The record of a turn: what each stage did, found and took in time. One line of trace.jsonl.
+"""The record of a turn: the findings and times of each stage. One line of trace.jsonl.
 
 Read by report, web page, server and calibration. All stages record their results under the same few names, so that these readers can
 show any stage, custom ones included. Anything else that a stage records is a note, shown as it is.
@@ -30,7 +30,7 @@ class Unanswered(StrEnum):
 
     NO_EVIDENCE = "no_evidence"  # nothing was found, and the model does not know by itself
     REFUSED = "refused"  # the model says that it does not know, or nothing at all
-    WITHHELD = "withheld"  # a rule or the gate held the answer back
+    WITHHELD = "withheld"  # a rule or the gate withheld the answer
     TIME = "time"  # what would have given the answer was cut short or left out
     MODEL = "model"  # a model failed, or ended without a word of its answer
     BUSY = "busy"  # a model's server was overloaded, broken or not there, however often it was tried
@@ -46,10 +46,10 @@ class Unanswered(StrEnum):
 
 
 DESCRIBES_PICTURE = "describes the picture"
-"""Marks a field of ``StageRecord`` that is left out of traces that are to hold no pictures (``trace.images``)."""
+"""Marks a field of ``StageRecord`` to leave out of traces without pictures (``trace.images``)."""
 
 QUOTES_PROMPT = "quotes a prompt"
-"""Marks a field of ``Exchange`` that is left out of traces that are to hold no pictures or no questions: it may reveal both."""
+"""Marks a field of ``Exchange`` to leave out of traces without pictures or without questions: it may reveal both."""
 
 
 # What an answer rests on, as ``StageRecord.answers`` names it.
@@ -66,7 +66,7 @@ ORIGINS: Mapping[str, str] = {
     "own": "the model's own knowledge",
     "computed": "a calculation",
 }
-"""What an answer comes from (``Decision.origin``), in words."""
+"""Origins of an answer (``Decision.origin``) in words."""
 
 FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
 """``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
@@ -74,7 +74,7 @@ FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
 REQUEST_IMAGES = "request_images"
 """Folder beside a file of records, for the pictures that they name (``trace.requests``): NAME.png."""
 
-_MAX_PIXELS = 1e6  # of a box's edges: what lies farther out is no place in a photo
+_MAX_PIXELS = 1e6  # of a box's edges: a box farther out is no place in a photo
 
 
 class RecordError(ValueError):
@@ -83,7 +83,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class EvidenceFound:
-    """A chunk of evidence: ``source`` is kg, web, image or step (what an earlier step found), ``score`` the last reranker's, 0 to 1."""
+    """A chunk of evidence: ``source`` is kg, web, image or step (the result of an earlier step), ``score`` the last reranker's, 0 to 1."""
 
     text: str
     source: str = ""
@@ -94,7 +94,7 @@ class EvidenceFound:
 
 @dataclass(frozen=True)
 class BoxFound:
-    """A region of the upright photo in pixels, with what it was taken for and how sure the detector was, 0 to 1."""
+    """A region of the upright photo in pixels, with its name and the detector's confidence, 0 to 1."""
 
     left: float
     top: float
@@ -112,7 +112,7 @@ class BoxFound:
 
 @dataclass(frozen=True)
 class PictureFound:
-    """A picture of the image index: the names of what it shows, and its cosine.
+    """A picture of the image index: the names of the things in it, and its cosine.
 
     ``left_out`` says why its entity was not considered, however alike the picture is.
     """
@@ -137,7 +137,7 @@ class SignalKind:
 
     Attributes:
         name: Name in records and gates. Outside of this project STAGE.NAME keeps it apart from others.
-        description: What is measured, in a few words.
+        description: The measured quantity in a few words.
         negative: Whether it is higher for wrong answers.
     """
 
@@ -152,10 +152,10 @@ class SignalKind:
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of the candidate answer.
+    """Decision on the candidate answer.
 
     Attributes:
-        candidate: The answer that was given or withheld; None without one.
+        candidate: The answer, given or withheld; None without one.
         given: Whether it was given.
         reason: Reason for withholding it.
         ruled_out: The unfitted rule that forbids it, if any.
@@ -163,7 +163,7 @@ class Decision:
         needed: The probability from which the gate lets an answer pass.
         direct: Whether the question was answered without looking at evidence.
         egocentric: Whether the photo was taken for one of smart glasses.
-        origin: What the candidate comes from, a key of ``ORIGINS``; None if no stage and no evidence says it.
+        origin: Origin of the candidate, a key of ``ORIGINS``; None if no stage and no evidence says it.
         pulls: How far each signal moved the gate's log-odds, the strongest first.
     """
 
@@ -180,17 +180,17 @@ class Decision:
 
     @property
     def origin_words(self) -> str:
-        """What the candidate comes from, in words; empty if unknown."""
+        """Origin of the candidate in words; empty if unknown."""
         return ORIGINS.get(self.origin or "", "")
 
     @property
     def follows_orders(self) -> bool:
-        """Whether it was ruled out because it does what retrieved text told the model to."""
+        """Whether it was ruled out because it obeys an order in retrieved text."""
         return self.ruled_out == FOLLOWS_ORDERS
 
     @property
     def sure(self) -> str:
-        """The gate's probability and what it takes, in words; empty without one."""
+        """The gate's probability and the needed one, in words; empty without one."""
         return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
 
     @property
@@ -277,7 +277,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class StageRecord:
-    """What one stage did on one turn.
+    """Record of one stage on one turn.
 
     Attributes:
         seconds: Wall time of the stage for the whole batch.
@@ -287,7 +287,7 @@ class StageRecord:
         entity: Name of the thing that the photo is taken to show.
         nearest: The most similar thing, if the stage takes the photo to show nothing that was found.
         pictures: Results of image search, best first.
-        answers: Possible answers by what they rest on (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
+        answers: Possible answers by their basis (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
         checks: Results of verifiers, by name.
         signals: Signals by name; see ``Signal``.
         exchanges: Requests to chat models for this turn, in order.
@@ -326,10 +326,10 @@ def _list_marked_fields(kind: type, mark: str) -> frozenset[str]:
 
 
 PICTURE_FIELDS = _list_marked_fields(StageRecord, DESCRIBES_PICTURE)
-"""Fields of ``StageRecord`` that are left out of traces that are to hold no pictures."""
+"""Fields of ``StageRecord`` to leave out of traces without pictures."""
 
 QUOTING_FIELDS = _list_marked_fields(Exchange, QUOTES_PROMPT)
-"""Fields of ``Exchange`` that are left out of traces that are to hold no pictures or no questions."""
+"""Fields of ``Exchange`` to leave out of traces without pictures or without questions."""
 
 _LISTED: Mapping[str, Any] = {"pictures": PictureFound, "boxes": BoxFound, "queries": str, "evidence": EvidenceFound}
 _NAMED: Mapping[str, Any] = {"answers": str, "checks": bool | int | float | str, "signals": Signal}
@@ -342,7 +342,7 @@ FINDINGS = frozenset({*_LISTED, *_NAMED, *_SINGLE})
 def finding(name: str, value: Any) -> Any:
     """Convert a value to the type of its field, and check it.
 
-    None and signals that are no finite numbers are left out of mappings. The check takes place when a stage reports the
+    None and non-finite signals are left out of mappings. The check takes place when a stage reports the
     value: a wrong one would otherwise fail its reader, the last stage or the page, and cost the answer.
 
     Raises:
@@ -436,7 +436,7 @@ class TurnRecord:
 
     @property
     def evidence(self) -> tuple[EvidenceFound, ...]:
-        """The evidence that was kept last."""
+        """The evidence kept last."""
         return next((stage.evidence for stage in reversed(self.stages) if stage.evidence), ())
 
     @property
@@ -446,13 +446,13 @@ class TurnRecord:
 
     @property
     def origin(self) -> str | None:
-        """What the given answer comes from, in words; None if none was given, or if nothing says it."""
+        """Origin of the given answer in words; None if none was given, or if nothing says it."""
         decision = self.decision
         return (decision.origin_words or None) if decision is not None and decision.given else None
 
     @property
     def answers(self) -> dict[str, str]:
-        """Possible answers by what they rest on."""
+        """Possible answers by their basis."""
         return {basis: text for stage in self.stages for basis, text in stage.answers.items()}
 
     @property

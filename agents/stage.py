@@ -46,7 +46,7 @@ PAPERS: Mapping[str, tuple[str, ...]] = {
 
 _MAX_NAMED = 5  # entities that a single fact may name
 
-PHOTO_LABEL = "Photo"  # what stands above the question's photo on a sheet of several pictures
+PHOTO_LABEL = "Photo"  # label above the question's photo on a sheet of several pictures
 
 Kind = Literal["ordinary", "answers", "verifies", "decides"]
 Cosine = Annotated[float, Field(ge=-1, le=1)]
@@ -68,13 +68,13 @@ class Context:
     # Of the profile and the preset
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
     stages: tuple[str, ...] = ()  # names of all stages of the preset
-    fetch: bool = False  # whether pages and pictures that the caches do not hold may be fetched
+    fetch: bool = False  # whether pages and pictures missing in the caches may be fetched
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
     # Maps max_tokens to a reduced limit; None: as the prompt says
     shorten: Callable[[int], int] | None = None
     guarded: bool = True  # ``guard.injection`` of the preset
     gathering: "tuple[Stage, ...]" = ()  # the preset's stages before this one that find, cut and rank evidence (``Stage.gathers``)
-    widen: int = 1  # factor of how much the searches fetch, for a search that is repeated
+    widen: int = 1  # factor of how much the searches fetch, for a repeated search
 
     def put(self, questions: Sequence[Question[T]], deadline: Deadline | None = None) -> list[Answer[T]]:
         """Ask chat models, with one batched call to each, by the stage's deadline or an earlier one, and return their answers.
@@ -95,7 +95,7 @@ class Context:
         return list(zip(turns, answers, strict=True))
 
     def gather(self, turns: Sequence[Turn], widen: int = 1) -> None:
-        """Search for turns that stand for parts of a question, then cut and rank what is found, as the preset does for whole questions.
+        """Search for turns made of parts of a question, then cut and rank the hits, as the preset does for whole questions.
 
         Args:
             turns: Turns made by the calling stage, with their ``queries``; their ``web_hits`` and ``evidence`` are filled.
@@ -106,10 +106,10 @@ class Context:
             stage.run(turns, within)
 
     def search_facts(self, turn_questions: Sequence[tuple[Turn, str]]) -> list[Turn]:
-        """Gather evidence for single facts, each a question or query that stands alone; see ``gather``.
+        """Gather evidence for single facts, each a question or query on its own; see ``gather``.
 
         Returns:
-            A turn a fact, with its evidence. What picture search found belongs to it if the fact names it, recognised or not.
+            A turn a fact, with its evidence. The hits of picture search belong to it if the fact names it, recognised or not.
         """
         parts = []
         for turn, question in turn_questions:
@@ -130,7 +130,7 @@ class Context:
     def evidence(self, turn: Turn, k: int, first: Sequence[Evidence] = ()) -> tuple[Evidence, ...]:
         """Return the chunks of a turn that a prompt shows, within the profile's budget of tokens (``agents/evidence/shown.py``).
 
-        Those of ``first`` stand before the best ``k`` and are not counted.
+        Those of ``first`` come before the best ``k`` and are not counted.
         """
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
 
@@ -164,7 +164,7 @@ class Context:
         return {**turn.values, **shown, "parts": labels, "pictured": pictured[0][0] if pictured else None}
 
     def find_entity_picture(self, turn: Turn) -> LabelledPicture | None:
-        """Return the most alike picture of a turn's entity, with its name, if the picture cache holds it."""
+        """Return the most alike picture of a turn's entity, with its name, if the picture cache has it."""
         hits = sorted((hit for view in turn.views for hit in view.hits), key=lambda hit: -hit.score)
         urls = [hit.url for hit in hits if hit.url and any(it.name == turn.entity_name for it in hit.entities)]
         pictures = self.search.pictures(urls[:1], deadline=self.deadline) if urls else {}
@@ -172,7 +172,7 @@ class Context:
 
 
 def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
-    """Crop the things of a look that are small in the photo, each with its phrase.
+    """Crop the small things of a look, each with its phrase.
 
     Args:
         turn: A turn with the boxes of a detector.
@@ -191,7 +191,7 @@ def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
 
 
 class Lease:
-    """What a stage may use until it is given up: while it still runs in its thread, others may be inside models and search."""
+    """Models and search lent to a stage until it is given up: while it still runs in its thread, others may be inside models and search."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
@@ -201,7 +201,7 @@ class Lease:
         return cast(T, _Lent(part, self._ended))
 
     def end(self) -> None:
-        """End it, for every context that holds what was lent."""
+        """End it, for every context that uses it."""
         self._ended.set()
 
 
@@ -218,7 +218,7 @@ class _Lent:
 class Stage(ABC):
     """One step from a question to its answer; its class declares all that is known of it."""
 
-    Options: ClassVar[type[StageOptions]] = StageOptions  # its settings; ``options`` holds those of the preset
+    Options: ClassVar[type[StageOptions]] = StageOptions  # its settings; ``options`` has those of the preset
     name: ClassVar[str]  # its name in presets and traces; if the class says none, that of the module that defines it
     fills: ClassVar[tuple[str, ...]] = ()  # the fields of ``Turn`` that it fills or replaces
     # ``answers``: without it there is nothing to give, so the stages before it leave it its least time. ``verifies``:
@@ -235,7 +235,7 @@ class Stage(ABC):
     wanted_seconds: float = 0.0
     # Replaces ``wanted_seconds`` if the options make the stage ask a model
     seconds_to_ask: ClassVar[float | None] = None
-    # What people are told while it runs; "": its name
+    # Message to people while it runs; "": its name
     doing: ClassVar[str] = ""
     when_short: ClassVar[str] = ""  # what it does with less time, besides shorter replies
     # Whether it finds, cuts or ranks evidence: then it serves parts of questions too (``Context.gather``)
@@ -265,7 +265,7 @@ class Stage(ABC):
         """Work on the turns of one batch.
 
         A stage picks the turns that concern it, makes one batched call to each model it needs and fills its own fields of the turns.
-        What fails for one turn alone is noted on that turn; an exception means that the stage could not work at all, and the agent
+        A failure of one turn alone is noted on that turn; an exception means that the stage could not work at all, and the agent
         goes on without it.
         """
 
@@ -274,7 +274,7 @@ class Stage(ABC):
         return ()
 
     def list_asks(self) -> tuple[Ask[Any], ...]:
-        """List what the stage may ask chat models: prompts, each with its form of reply.
+        """List the prompts that the stage may ask chat models, each with its form of reply.
 
         The front matter of a prompt names the role that reads it.
         """

@@ -26,7 +26,7 @@ Position = Literal["left", "right", "top", "bottom", "middle"]  # a place that a
 
 
 Origin = Literal["photo", "graph", "page", "own", "computed"]
-"""What an answer comes from: the photo, the image knowledge graph, a web page, the model's own knowledge, or a calculation by code."""
+"""Origin of an answer: the photo, the image knowledge graph, a web page, the model's own knowledge, or a calculation by code."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SubFinding:
 
 @dataclass(frozen=True)
 class ChainOfVerification:
-    """What the verifier says of an answer."""
+    """Verdict of the verifier on an answer."""
 
     confidence: float | None = None  # 0 to 1; None where it cannot be read
     reasoning: str = ""  # why
@@ -51,7 +51,7 @@ Fault = Literal["no such document", "not supported"]
 
 @dataclass(frozen=True)
 class DroppedCitation:
-    """A citation that was taken out, and why."""
+    """A removed citation, and why."""
 
     number: int
     fault: Fault
@@ -76,7 +76,7 @@ class Evidence:
     title: str  # entity or page name
     url: str = ""  # of the page or of the entity's picture
     retrieval: float = 0.0  # cosine of the search that found it, 0 to 1
-    score: float | None = None  # what the last reranker said of it, 0 to 1; None before reranking
+    score: float | None = None  # score by the last reranker, 0 to 1; None before reranking
     key: str | None = None  # attribute name, for a chunk made of one attribute
     value: str | None = None  # its value, where a prompt shows all attributes of an entity as one passage
     beside: bool = False  # whether it comes from a full page, outside of the passage that the search returned
@@ -97,16 +97,16 @@ class Candidate:
     # Probability that the reply would have begun with "I don't know"; None where the model gives no alternatives, or
     # reasons first
     idk: float | None = None
-    reasoning: str = ""  # what leads to it, as the model says; empty where it answers at once
+    reasoning: str = ""  # the model's reasoning; empty where it answers at once
     drafted: bool = False  # whether it is the draft, which no evidence was shown to
     computed: bool = False  # whether code worked it out from a calculation in the photo, without a model
     stepwise: bool = False  # whether several steps led to it, each with evidence of its own
-    origin: Origin | None = None  # what it comes from, where that is known
+    origin: Origin | None = None  # its origin, where known
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What the model says of the question from the picture alone, with its reasoning (QA-Dragon, section 3.1.2)."""
+    """The model's answer to the question from the picture alone, with its reasoning (QA-Dragon, section 3.1.2)."""
 
     steps: tuple[str, ...]  # the reasoning, a sentence a step
     # The exact object the question is about, as the first step names it; None where it names none
@@ -134,7 +134,7 @@ class Tools:
 
 
 Needs = Literal["picture", "entity", "web", "both", "now"]
-"""What a question needs: nothing but the picture, to know what is shown, a fact of the world about what is known already, both, or news.
+"""Needs of a question: nothing but the picture, to know what is shown, a fact of the world about what is known already, both, or news.
 
 A model that sees tells three of them: ``picture``, ``both`` (a search) and ``now``.
 """
@@ -151,12 +151,12 @@ class Thing:
 
 @dataclass(frozen=True)
 class Look:
-    """What a first look at picture and question says."""
+    """Result of a first look at picture and question."""
 
     needs: Needs | None  # None where it does not say
     things: tuple[Thing, ...] = ()  # the one that the question is mostly about comes first
     queries: tuple[str, ...] = ()  # for the web, a fact each, understandable without the picture
-    question: str | None = None  # the question as it stands alone, where it depends on the dialog
+    question: str | None = None  # the standalone question, where it depends on the dialog
     by_model: bool = False  # whether a model that sees looked; no rule over words decides then
 
     @property
@@ -177,7 +177,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Target:
-    """What a question is about."""
+    """Topic of a question."""
 
     objects: tuple[str, ...] = ()  # names of the objects that could matter, at most three words each
     phrase: str | None = None  # the one that the question is about; None where it says none
@@ -202,7 +202,7 @@ class Verification:
     reason: str = ""  # why the model says so
     # Probability of its yes against its no, where it replies with one word and gives alternatives
     p_yes: float | None = None
-    draft: bool | None = None  # whether the answer says what the draft said before anything was searched
+    draft: bool | None = None  # whether the answer agrees with the draft made before any search
 
 
 @dataclass(frozen=True)
@@ -221,19 +221,19 @@ class SourceVotes:
 
 @dataclass(frozen=True)
 class KnowledgeEntry:
-    """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about what it shows."""
+    """An entry of the knowledge base as CoRe-MMRAG (section 3.1) sees it: a picture V and a text T about the thing in it."""
 
     title: str  # name of the entity
     text: str  # what is known of it
     url: str  # of the picture
     entity: Entity  # the entity as the image knowledge graph has it
     visual: float = 0.0  # cosine of the picture to the question's picture
-    textual: float = 0.0  # what the reranker says of the text against the question
+    textual: float = 0.0  # the reranker's score of the text against the question
     image: Image.Image | None = None  # the picture; None where it is not available
 
 
 LabelledPicture = tuple[str, Image.Image]
-"""A picture that a prompt shows beside the photo, with what it shows."""
+"""A picture that a prompt shows beside the photo, with the name of the thing in it."""
 
 
 @dataclass
@@ -247,11 +247,11 @@ class Turn:
     query: str
     image: Image.Image | None
     history: tuple[Message, ...] = ()
-    provided: ProvidedContext | None = None  # what the evaluator searched for itself (research release)
+    provided: ProvidedContext | None = None  # the evaluator's own hits (research release)
 
-    question: str = ""  # the query made to stand alone
+    question: str = ""  # the standalone query
     needs_image: bool = True
-    pointing: str = ""  # what an earlier question of the dialog pointed at, if this one is still about it
+    pointing: str = ""  # the thing that an earlier question of the dialog pointed at, if this one is still about it
     domain: str | None = None  # given where the evaluator says it
     look: Look | None = None
     draft: Draft | None = None
@@ -268,13 +268,13 @@ class Turn:
     image_hits: tuple[ImageHit, ...] = ()  # fused over the views
     entity: Entity | None = None  # the entity the question is taken to be about
     entity_score: float = 0.0  # cosine of the hit that named the entity
-    nearest: PictureFound | None = None  # what is most alike where nothing was recognised
-    alike: tuple[PictureFound, ...] = ()  # what picture search found in the photo and its crops, the best of each first
+    nearest: PictureFound | None = None  # the most similar entity where nothing was recognised
+    alike: tuple[PictureFound, ...] = ()  # hits of picture search in the photo and its crops, the best of each first
     entities: tuple[Entity, ...] = ()  # those recognised, best first, where the question is about several objects
     hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
     queries: tuple[str, ...] = ()
     web_hits: tuple[WebHit, ...] = ()
-    evidence: tuple[Evidence, ...] = ()  # best first; each reranker replaces it by what it keeps
+    evidence: tuple[Evidence, ...] = ()  # best first; each reranker replaces it by its selection
     knowledge: Mapping[Evidence, str] = field(default_factory=dict)  # what a document says taken by itself
     entries: tuple[KnowledgeEntry, ...] = ()  # best picture first
     chosen: KnowledgeEntry | None = None  # the entry that picture and text together point to
@@ -289,7 +289,7 @@ class Turn:
     votes: SourceVotes | None = (
         None  # of the sources, each asked alone; None where there is one source or none was asked
     )
-    cited: tuple[CitedSentence, ...] | None = None  # the sentences that are given; None where none were checked
+    cited: tuple[CitedSentence, ...] | None = None  # the given sentences; None where none were checked
     answer: str = IDK
 
     error: str | None = None
@@ -339,7 +339,7 @@ class Turn:
         return max(named, default=-1.0)
 
     def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
-        """Names of what the picture is taken to show: of the entities found (see ``shown_entities``), else what a first look says."""
+        """Names of the things in the picture: of the entities found (see ``shown_entities``), else what a first look says."""
         names = tuple(entity.name for entity in self.shown_entities(minimum))
         things = self.look.things if self.look is not None else ()
         if len(things) > 1 and len(names) < len(things):
@@ -365,7 +365,7 @@ class Turn:
         """Build the text for searches and rerankers: the question, with what is asked for (CRUISE, eq. 2).
 
         Args:
-            entity: Whether the name of what is shown is added.
+            entity: Whether to add the name of the thing shown.
             summary: Whether the summary is added.
             minimum: Cosine from which an entity is named.
         """
@@ -398,13 +398,13 @@ class Turn:
     def evidence_questions(self) -> tuple[str, ...]:
         """Questions that evidence is ranked against: hops, else the question with its entity; and the queries of a look.
 
-        A reranker that reads the question alone cannot know what a look found out, such as the title of a book.
+        A reranker that reads the question alone cannot know the findings of a look, such as the title of a book.
         """
         queries = self.look.queries if self.look is not None else ()
         return (*(self.hops or (self.grounded_question,)), *queries)
 
     def record(self, **findings: Any) -> None:
-        """Record what the running stage found, by the fields of ``StageRecord``: report, page, server and calibration show it.
+        """Record the findings of the running stage, by the fields of ``StageRecord``: report, page, server and calibration show it.
 
         Answers, checks and signals add to those that the stage recorded before; of other fields the last value counts.
 
@@ -422,16 +422,16 @@ class Turn:
         self._notes.update(notes)
 
     def get_note(self, name: str) -> Any:
-        """Return what the running stage noted under a name, or None."""
+        """Return the running stage's note under a name, or None."""
         return self._notes.get(name)
 
     def keep(self, exchange: Exchange) -> None:
-        """Record what the running stage asked a chat model for this turn."""
+        """Record a request of the running stage to a chat model for this turn."""
         self._exchanges.append(exchange)
 
     @property
     def fault(self) -> Unanswered | None:
-        """Kind of what failed in the running stage."""
+        """Kind of the failure in the running stage."""
         return self._fault
 
     def mark_fault(self, fault: Unanswered | None) -> None:

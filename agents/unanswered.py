@@ -60,8 +60,8 @@ def find_cause(stages: Sequence[StageRecord], candidate: str | None, error: str 
     stages out by design, and an answer withheld then is a decision.
 
     Args:
-        stages: What the stages did.
-        candidate: The answer that was not given; None if there was none.
+        stages: Records of the stages.
+        candidate: The withheld answer; None if there was none.
         error: ``TurnRecord.error``. Nobody but the reader of the photo sets it without a failure or a refusal in a stage.
     """
     faults = _find_faults(stages, candidate)

@@ -31,7 +31,7 @@ class TrainingDataError(RuntimeError):
 
 @dataclass(frozen=True)
 class Message:
-    """A message; ``images`` holds the names of its images, without extension."""
+    """A message; ``images`` has the names of its images, without extension."""
 
     role: str
     content: str
@@ -48,7 +48,7 @@ class Example:
         reply: The model's reply; for ``relevance`` the right reply.
         verdict: Verdict of the turn's answer.
         query, ground_truth: Those of the turn, or of a step of a plan; the ``ground_truth`` of a step is "" if nobody knows it.
-        reply_verdict: Verdict of the reply itself, taken as an answer; None for forms that are no answer, steps that cannot be judged, and
+        reply_verdict: Verdict of the reply itself, taken as an answer; None for forms other than answers, steps that cannot be judged, and
             failures of the judge.
         max_tokens: Maximum number of tokens of the reply.
         prompt_cut: Number of tokens taken out of the prompt so that it fitted the model.
@@ -124,7 +124,7 @@ class Example:
 def build_messages(request: ChatRequest, images: Iterable[str | None]) -> tuple[Message, ...]:
     """Convert the messages of a request; the last one of the user shows the named images.
 
-    None among ``images`` stands for a missing image and is skipped.
+    None among ``images`` means a missing image and is skipped.
     """
     messages = [Message(message.role, message.content) for message in request.messages]
     last = max(place for place, message in enumerate(messages) if message.role == "user")
@@ -157,9 +157,9 @@ def read_rows(path: Path, build_row: Callable[[dict[str, Any]], Row], noun: str)
         TrainingDataError: The file is missing or a line is malformed; the message names the line.
     """
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may hold U+2028
+        lines = path.read_text(encoding="utf-8").split("\n")  # not splitlines: texts may contain U+2028
     except (OSError, UnicodeDecodeError) as error:
-        raise TrainingDataError(f"{path} holds no {noun}: it cannot be read ({error}); write it again") from error
+        raise TrainingDataError(f"{path} has no {noun}: it cannot be read ({error}); write it again") from error
     rows = []
     for number, line in enumerate(lines, 1):
         if line:
@@ -180,7 +180,7 @@ def write_examples(path: Path, examples: Iterable[Example]) -> None:
 
 
 def read_examples(path: Path) -> list[Example]:
-    """Read what ``write_examples`` wrote.
+    """Read the output of ``write_examples``.
 
     Raises:
         TrainingDataError: The file is missing or a line is malformed; ``training.collect`` makes it.

@@ -5,7 +5,7 @@
 RUN is a folder that ``local_evaluation.py --record-requests`` wrote. OUT gets ``train.jsonl``, ``held_out.jsonl``, ``images/`` and
 ``about.json``. The requests are those that the model received. The hash of its photo decides the side of a session, so that all sessions
 about a photo are on the same side in every collection with the same --held-out. Two kinds of runs are refused: those over public_test,
-and those that hold a question of it about the same picture.
+and those with a question of it about the same picture.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class RecordedRun:
     Attributes:
         folder: Folder of the run.
         turns: The record of each judged turn with its verdict, in the order of asking.
-        unjudged: Number of requests of turns that are errors or have no judgement: no judge saw them, or it failed.
+        unjudged: Number of requests of turns in error or without a judgement: no judge saw them, or it failed.
         accept: Short right answers by interaction id.
     """
 
@@ -89,7 +89,7 @@ class RecordedRun:
         return ((record, judged) for record, judged in self.turns if not is_miss(judged.turn.ground_truth))
 
     def holds_answer(self, text: str, turn: AnsweredTurn) -> bool:
-        """Return whether a text holds the answer to a turn's question (see ``holds_answer``)."""
+        """Return whether a text contains the answer to a turn's question (see ``holds_answer``)."""
         return holds_answer(text, turn.query, turn.ground_truth, self.accept.get(turn.interaction_id, ()))
 
     def example(self, judged: JudgedTurn, **request: Any) -> Example:
@@ -118,18 +118,18 @@ def read_run(run: Path, test: TestContent | None, accept: SelectAccept) -> Recor
         accept: Selects the accept forms.
 
     Raises:
-        TrainingDataError: The run is not recorded, or holds a question of ``test``.
+        TrainingDataError: The run is not recorded, or has a question of ``test``.
         EvaluationError: The run is not judged, its table is of other answers, or its data set cannot be loaded.
     """
     records = read_traces(run / TRACE, is_required=True)
     exchanges = [exchange for record in records.values() for exchange in record.exchanges]
     if not exchanges or not all(exchange.messages for exchange in exchanges):
-        raise TrainingDataError(f"{run / TRACE} holds no requests: make the run with --record-requests")
+        raise TrainingDataError(f"{run / TRACE} has no requests: make the run with --record-requests")
     judged = {turn.turn.key: turn for turn in read_own_table(run)}
     test_records = (each for each in records.values() if test and test.holds(each.key, each.query, each.photo))
     if tested := {record.query for record in test_records}:
         raise TrainingDataError(
-            f"{run} holds {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
+            f"{run} has {len(tested)} questions of public_test about the same pictures (such as {min(tested)!r}); "
             "nothing of the test split may be trained on"
         )
     turns = [
@@ -144,7 +144,7 @@ def read_run(run: Path, test: TestContent | None, accept: SelectAccept) -> Recor
 def collect_examples(run: RecordedRun, judge: Judge) -> list[Example]:
     """Collect the requests of a run in the order of asking, with verdicts on the replies that answer.
 
-    A request that was repeated with the same reply, as after a failure, is taken once. One without a whole reply is left out: judged as
+    A request repeated with the same reply, as after a failure, is taken once. One without a whole reply is left out: judged as
     an answer it is wrong, and would be taught as a refusal of what the model may know. A step of a plan answers another question than its
     turn's. It is right if the steps made a right candidate. Otherwise nobody knows which of them was wrong, and it has no verdict.
     """
@@ -250,7 +250,7 @@ def read_verdict(judged: JudgedTurn) -> Verdict | None:
 
 
 def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[str] = ()) -> bool:
-    """Return whether a chunk of evidence holds one of the accept forms as a run of words.
+    """Return whether a chunk of evidence contains one of the accept forms as a run of words.
 
     Without accept forms, the key words are those of the ground truth that the question lacks. The chunk must hold all figures and at least
     ``KEY_SHARE`` of them. Without key words the result is False.
@@ -268,7 +268,7 @@ def holds_answer(chunk: str, question: str, ground_truth: str, accept: Sequence[
 def build_relevance_examples(run: RecordedRun, limit: int) -> Iterator[Example]:
     """Yield yes/no questions on relevance, made of chunks of evidence.
 
-    Each turn gives at most ``limit`` chunks that hold the answer and ``limit`` that do not.
+    Each turn gives at most ``limit`` chunks with the answer and ``limit`` without it.
     """
     prompt = Prompt(_RELEVANCE_PROMPT)
     for record, judged in run.answerable():
@@ -300,8 +300,8 @@ def write_collection(
 
     Args:
         examples: The examples of both sides.
-        out: Folder that is written.
-        share: Share of the photos that is held out.
+        out: Folder to write.
+        share: Share of the photos to hold out.
         photos: Name of the photo by session; a session without one is held out by its id.
     """
     sides: dict[str, list[Example]] = {"train": [], "held_out": []}
@@ -377,7 +377,7 @@ def read_runs(options: RunsOptions) -> tuple[list[RecordedRun], Judge, dict[str,
 
 
 class CollectOptions(RunsOptions):
-    """Options of what is made of the runs."""
+    """Options of the training data made of runs."""
 
     relevance: Annotated[int, Flag(metavar="N")] = Field(
         1, description="yes/no questions per turn on chunks with the answer, and as many on others"
@@ -396,7 +396,7 @@ def run(options: CollectOptions) -> None:
     runs, judge, about = read_runs(options)
     examples = [example for recorded in runs for example in collect_examples(recorded, judge)]
     if not examples:
-        raise TrainingDataError("the runs hold no request whose turn was judged; judge the runs first")
+        raise TrainingDataError("the runs have no request of a judged turn; judge the runs first")
     tokenizer = None
     if options.tokenizer is not None:
         from transformers import AutoTokenizer

@@ -23,7 +23,7 @@ from training.recipes import Recipe, list_recipes, load_recipe
 
 ABOUT = "about.json"
 HELD_OUT_SHARE = "held_out_share"
-"""Key in about.json of the share of the sessions that is held out."""
+"""Key in about.json of the share of the held-out sessions."""
 FAILURES = (EvaluationError, ModelError, SettingsError, TrainingDataError)
 
 AnyOptions = TypeVar("AnyOptions", bound=Options)

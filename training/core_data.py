@@ -3,7 +3,7 @@
     python -m training.core_data results/record --dataset .cache/datasets --out data/core
 
 The runs are of the preset ``core_mmrag_calls``. D_int and D_ext: own and retrieved answer differ, and only one of them is right. D_v and
-D_t: picture and text point to different entries, and only one of these holds the reference answer (the ground truth I_gt; CRAG-MM names
+D_t: picture and text point to different entries, and only one of these has the reference answer (the ground truth I_gt; CRAG-MM names
 none). OUT has the files of ``training.collect``.
 """
 
@@ -74,7 +74,7 @@ def read_entries(record: TurnRecord) -> tuple[Entry, ...]:
     """Read the entries of a turn's record, best picture first.
 
     Raises:
-        TrainingDataError: The record holds something else.
+        TrainingDataError: The record has something else.
     """
     try:
         return _ENTRIES.validate_python(record.get_note("entries") or ())
@@ -107,7 +107,7 @@ def classify_modality(
     Args:
         visual: Similarity of each entry's picture to the photo.
         textual: Relevance of each entry's text to the question.
-        holding: Whether each entry holds the answer.
+        holding: Whether each entry has the answer.
 
     Returns:
         None if both or neither point to it.
@@ -119,7 +119,7 @@ def classify_modality(
 
 
 def mine(run: RecordedRun, judge: Judge) -> Iterator[Example]:
-    """Yield the examples of all sets that a run holds."""
+    """Yield the examples of all sets of a run."""
     every: dict[Key, dict[str, Example]] = {}
     for example in collect_examples(run, judge):
         every.setdefault(example.key, {})[example.prompt] = example

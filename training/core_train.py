@@ -2,7 +2,7 @@
 
     python -m training.core_train --data data/core --model PATH --out runs/core
 
-The first phase is L_PRKI and L_VTKI, the second L_SFT. DATA is what ``training.core_data`` wrote. OUT gets ``adapter/`` and a folder with
+The first phase is L_PRKI and L_VTKI, the second L_SFT. DATA comes from ``training.core_data``. OUT gets ``adapter/`` and a folder with
 checkpoints and curves for each of the two phases.
 """
 

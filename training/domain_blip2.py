@@ -128,7 +128,7 @@ class DomainBlip2Options(SplitOptions, DeviceOptions):
 
 
 def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2Options) -> LinearHead:
-    """Train, write checkpoint and head, and measure both on the photos that were held out.
+    """Train, write checkpoint and head, and measure both on the held-out photos.
 
     Args:
         examples: Labelled questions of all sessions.
@@ -136,7 +136,7 @@ def fine_tune(examples: Sequence[DomainExample], data: str, tuning: DomainBlip2O
         tuning: Options of the training, with the output folder.
 
     Returns:
-        The head; its ``accuracy`` holds ``held_out`` and ``held_out_macro_recall``, 0 to 1.
+        The head; its ``accuracy`` has ``held_out`` and ``held_out_macro_recall``, 0 to 1.
 
     Raises:
         TrainingDataError: There are too few sessions or domains, or the memory of the device is full.

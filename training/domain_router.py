@@ -51,12 +51,12 @@ class DomainExample:
 
     @property
     def group(self) -> str:
-        """Return the name of what stays on one side of a division: the photo, or the session if that is unknown."""
+        """Return the name of the unit that a division keeps together: the photo, or the session if that is unknown."""
         return self.photo or self.session_id
 
 
 class DomainRouterOptions(SplitOptions):
-    """Options of what the head is fitted to."""
+    """Options of the head's training data."""
 
     dataset_type: Literal["single-turn", "multi-turn", "both"] = Field("both", description="data set to fit to")
     profile: str = Field("embedded", description="profile whose domain_classifier is fitted")

@@ -3,8 +3,8 @@
     python -m training.dpo --data data/training --model PATH --recipe preferences --out runs/dpo
 
 A right reply is preferred to a refusal, and a refusal to a wrong reply. The model's own replies are sampled and judged first; OUT keeps
-them in ``samples.jsonl``. A second call reuses them and samples those that are missing; it refuses those of another model or judge, or
-that were sampled otherwise.
+them in ``samples.jsonl``. A second call reuses them and samples missing ones; it refuses those of another model or judge, or
+sampled otherwise.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class SampledReplies:
 
 @dataclass(frozen=True)
 class Pair:
-    """A reply that is better than another."""
+    """A better reply and a worse one."""
 
     example: Example
     chosen: str
@@ -115,7 +115,7 @@ def write_samples(path: Path, sampling: Sampling, samples: Iterable[SampledRepli
 
 
 def read_samples(path: Path, sampling: Sampling) -> list[SampledReplies]:
-    """Read what ``write_samples`` wrote.
+    """Read the output of ``write_samples``.
 
     Raises:
         TrainingDataError: The file is missing or malformed, or its replies were sampled otherwise.
@@ -124,7 +124,7 @@ def read_samples(path: Path, sampling: Sampling) -> list[SampledReplies]:
         rows = read_rows(path, _parse_line, "sampled replies")
         earlier = [row for row in rows if isinstance(row, Sampling)]
         if earlier != [sampling]:
-            raise TrainingDataError(f"{path} holds replies that were sampled otherwise ({_compare(earlier, sampling)})")
+            raise TrainingDataError(f"{path} has replies of another sampling ({_compare(earlier, sampling)})")
     except TrainingDataError as error:
         raise TrainingDataError(f"{error}; remove the file, and replies are sampled again") from error
     return [row for row in rows if isinstance(row, SampledReplies)]

@@ -2,7 +2,7 @@
 
     python -m training.embedding_mean [--split validation]
 
-``agents.models.vision.object_embedding`` subtracts it. No question photo is used. Indices that were built with another mean have to be
+``agents.models.vision.object_embedding`` subtracts it. No question photo is used. Indices built with another mean have to be
 built again.
 """
 

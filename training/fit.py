@@ -33,7 +33,7 @@ from training.recipes import Recipe
 CHECKPOINTS = "checkpoints"
 CURVES = "curves"
 FINGERPRINT = "fingerprint"
-"""File in a folder that a training may be resumed from; it holds what ``compute_fingerprint`` returned."""
+"""File in a folder that a training may be resumed from; it has the result of ``compute_fingerprint``."""
 
 Item = TypeVar("Item")
 Arguments = TypeVar("Arguments", bound=TrainingArguments)
@@ -169,7 +169,7 @@ def identify_model(model: str) -> str:
 
 
 def compute_fingerprint(*parts: Any) -> str:
-    """Return the SHA-256 of what a training is made from, in JSON; of dataclasses the fields count, of images the pixels."""
+    """Return the SHA-256 of the inputs of a training, in JSON; of dataclasses the fields count, of images the pixels."""
     digest = hashlib.sha256()
     for chunk in json.JSONEncoder(default=_list_fields).iterencode(parts):
         digest.update(chunk.encode())
@@ -183,12 +183,12 @@ def _list_fields(value: object) -> Any:
 
 
 def describe_run(run: Run) -> list[Any]:
-    """Return what a run's result depends on besides its data, for ``compute_fingerprint``."""
+    """Return the dependencies of a run's result besides its data, for ``compute_fingerprint``."""
     return [run.recipe.model_dump(exclude={"description", "source"}), identify_model(run.model), run.steps]
 
 
 def claim_folder(folder: Path, fingerprint: str, *, resume: bool) -> None:
-    """Prepare a folder for a training and note what that is made from.
+    """Prepare a folder for a training and note its inputs.
 
     Without ``resume`` the folder is emptied. Otherwise a training that is killed would be resumed later from an older one's checkpoint.
 
@@ -239,13 +239,13 @@ def run_trainer(
 ) -> list[dict[str, Any]]:
     """Train, and write curves of the ``measures`` over the steps.
 
-    What the trainer prints goes to standard error.
+    The trainer prints to standard error.
 
     Args:
         trainer: The trainer.
         out: Folder of the result.
         title: Title of the curves, and name of the training in messages.
-        fingerprint: What the training is made from (see ``compute_fingerprint``).
+        fingerprint: Digest of the training's inputs (see ``compute_fingerprint``).
         resume: Whether to continue from the last whole checkpoint in ``out``, if there is one; else earlier checkpoints are removed.
         measures: Names of values in the log.
 
@@ -299,7 +299,7 @@ def fit(
         TrainingDataError: There is nothing to train on, or see ``run_trainer``.
     """
     if not train:
-        raise TrainingDataError("there is nothing to train on; see what training.collect says of the data")
+        raise TrainingDataError("there is nothing to train on; see the summary of training.collect")
     arguments = make_arguments(
         TrainingArguments,
         run.recipe,

@@ -159,7 +159,7 @@ def select_uniform(questions: Sequence[Example]) -> tuple[list[Example], dict[st
 
 
 def read_strong_verdicts(run: Path) -> dict[Key, str]:
-    """Read a strong model's verdicts by turn; errors and answers that were not judged are no verdicts.
+    """Read a strong model's verdicts by turn; errors and unjudged answers are no verdicts.
 
     Raises:
         EvaluationError: The run has no table of judged turns.
@@ -172,7 +172,7 @@ def split_by_difficulty(
 ) -> tuple[list[Example], list[Example]]:
     """Split the questions into easy and hard ones; those without a verdict are left out.
 
-    ``strong`` holds a strong model's verdicts by turn; None: those on the model's own replies decide.
+    ``strong`` has a strong model's verdicts by turn; None: those on the model's own replies decide.
     """
     easy: list[Example] = []
     hard: list[Example] = []
@@ -245,7 +245,7 @@ def train_stage(
         earlier: The adapter of the stage before; None for a fresh one.
         run: Recipe, checkpoint, output folder and device.
         judge: Judge of the replies.
-        fingerprint: What the curriculum is made from.
+        fingerprint: Digest of the curriculum's inputs.
         vllm: Whether vLLM samples the replies, on a GPU.
 
     Raises:

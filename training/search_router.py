@@ -2,7 +2,7 @@
 
     python -m training.search_router results/val_qa_dragon --dataset .cache/datasets --out presets/heads/search_router.json
 
-RUN is the folder of a run with the stages draft and route, or holds such folders. Its drafts, not its final answers, are judged against
+RUN is the folder of a run with the stages draft and route, or has such folders. Its drafts, not its final answers, are judged against
 the ground truth. A right draft is ``direct`` if its answer is observable (the category simple-recognition, or text, sums and counts of
 the picture), and ``verify`` otherwise. A wrong draft or an abstention is ``rag``. Runs over public_test are refused.
 """
@@ -49,7 +49,7 @@ class DraftedTurn:
 
     @property
     def is_observable(self) -> bool:
-        """Whether the picture alone holds the answer.
+        """Whether the picture alone has the answer.
 
         Either the data set calls it recognition, or the question is self-contained.
         """
@@ -81,7 +81,7 @@ def read_drafted_turns(run: Path) -> list[DraftedTurn]:
             turns.append(DraftedTurn(replace(answer, agent_response=draft), trace_features))
     if not turns:
         raise TrainingDataError(
-            "no trace holds a draft and the router's features; run a preset with the stages draft and route"
+            "no trace has a draft and the router's features; run a preset with the stages draft and route"
         )
     return turns
 

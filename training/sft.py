@@ -39,7 +39,7 @@ LEARNED = ANSWERS | {STEP_ANSWER.name}
 def select_samples(examples: Iterable[Example], data: DataTable) -> list[Sample]:
     """Select the samples of the requested tasks, in the order of the examples.
 
-    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". Of a reply that was cut off
+    ``answer``: the model's own reply if it is right (or the reference answer, by choice), else "I don't know". Of a truncated reply
     the agent's answer is learned. A share of the refusals is left out, chosen by the hash of the turn, so that a greater share leaves out
     more of the same. ``queries``: the model's own queries, not cut off, if the turn ended right. ``relevance``: yes or no.
 

@@ -20,7 +20,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 T = TypeVar("T")
 
 MAX_READ = 8_000
-"""Characters of a reply that are read; an endless one must not take endless time. No prompt allows more than 1,000 tokens."""
+"""Characters of a reply to read; an endless one must not take endless time. No prompt allows more than 1,000 tokens."""
 
 
 def _is_something(value: Any, _: ChatReply) -> bool:
@@ -33,7 +33,7 @@ class ReplyForm(Generic[T]):
 
     Attributes:
         name: Name of the form in the record of a turn.
-        read: Parses a reply. It raises nothing, whatever the text is, and reads what it can of a broken reply.
+        read: Parses a reply. It never raises, and reads as much as possible of a broken reply.
         is_valid: Returns whether the parsed value is all that the prompt asked for.
         limit: Number of characters that ``read`` and ``is_valid`` see; None: all.
     """
@@ -82,7 +82,7 @@ class Question(Generic[T]):
     """One prompt to be filled in.
 
     Attributes:
-        values: What the template shows, and the pictures, as arguments of ``Prompt.request``.
+        values: Values and pictures of the template, as arguments of ``Prompt.request``.
         recorders: Those whose records hold the exchange.
         sampling: Settings of the request in place of the template's (``temperature``, ``seed``).
     """
@@ -98,7 +98,7 @@ class Answer(Generic[T]):
     """Result of a question.
 
     Attributes:
-        value: What the reader made of the reply, even if the reply is broken.
+        value: The reader's value, also of a broken reply.
         readable: Whether the reply keeps the requested form.
     """
 

@@ -40,7 +40,7 @@ class FrontMatter(BaseModel):
     exact: dict[str, Any] | None = None
     """See ``ChatRequest.exact``."""
     continues: str | None = None
-    """Another template whose messages stand before these, so that an engine with a prefix cache reads them once for both."""
+    """Another template whose messages come before these, so that an engine with a prefix cache reads them once for both."""
     seen: str | None = None
     """Another template that takes the place of this one where the chat model sees the picture (``PromptLibrary``)."""
 
@@ -117,7 +117,7 @@ class Prompt:
         return (*(self._before.wording if self._before is not None else ()), *own)
 
     def render(self, **values: Any) -> str:
-        """Render the whole prompt as one text, for templates that are no chat, such as descriptions."""
+        """Render the whole prompt as one text, for templates without a chat, such as descriptions."""
         return "\n".join(body.render(**values).strip() for _, body in self._sections)
 
     def request(

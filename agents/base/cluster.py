@@ -27,7 +27,7 @@ _CALLS = 32  # of one shared actor at once: of all replicas of a machine, with t
 
 
 class ClusterError(RuntimeError):
-    """Ray or its cluster cannot be used, or what was spread over it failed; the message says why."""
+    """Ray or its cluster cannot be used, or its work failed; the message says why."""
 
 
 class GoneError(ClusterError):
@@ -63,7 +63,7 @@ def cluster(address: str | None) -> Iterator[Any]:
 
 
 class NodeActor:
-    """Ray actor that works in the command's folder, so that relative paths hold."""
+    """Ray actor that works in the command's folder, so that relative paths work."""
 
     def __init__(self, folder: str) -> None:
         os.chdir(folder)
@@ -157,4 +157,4 @@ def _knock(address: str) -> None:
 
 
 def _line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]  # Ray's messages hold whole traces
+    return str(error).strip().partition("\n")[0]  # Ray's messages contain whole traces

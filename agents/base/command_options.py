@@ -57,16 +57,16 @@ def called(program: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Flag:
-    """How an option is written on the command line, beyond what its field says."""
+    """Form of an option on the command line, in addition to its field."""
 
     names: tuple[str, ...] = ()  # in place of "--name-of-the-field"
-    metavar: str | None = None  # what stands for its value in the help
+    metavar: str | None = None  # placeholder of its value in the help
     positional: bool = False  # written without a flag; with ``names`` it may be written either way
     repeated: bool = False  # of a tuple: each value has a flag of its own
-    bare: object = None  # its value where the flag stands alone; None: it takes a value
+    bare: object = None  # its value where the flag has none; None: it takes a value
     choices: tuple[str, ...] = ()  # in place of those of its type
-    variable: str = ""  # environment variable that is read where it is not given
-    suggested: tuple[str, ...] = ()  # what a shell completes, where other values are allowed as well
+    variable: str = ""  # environment variable to read where it is not given
+    suggested: tuple[str, ...] = ()  # values for a shell to complete, where others are allowed as well
 
 
 class _Parser(argparse.ArgumentParser):

@@ -29,18 +29,18 @@ _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _ADVICE = {
     **dict.fromkeys(_FULL, "make room there, or name another folder"),
     **dict.fromkeys(_READ_ONLY, "name a place that this user may use"),
-    errno.ENOTDIR: "a file stands where a folder is needed; name another place",
-    errno.EEXIST: "a file stands where a folder is needed; name another place",
+    errno.ENOTDIR: "a file is where a folder is needed; name another place",
+    errno.EEXIST: "a file is where a folder is needed; name another place",
     errno.ENAMETOOLONG: "give it a shorter name",
-    errno.EISDIR: "a folder stands where a file is needed; name a file",
+    errno.EISDIR: "a folder is where a file is needed; name a file",
 }
 
 
 def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> None:
     """Write a file atomically (temporary file, then rename), its folder made: readers see the old file or the new one, never a part.
 
-    Text is written as UTF-8, ``well_formed``. ``durable``: what is there afterwards survives a crash of the machine. An OSError says what
-    was being written (``annotate_os_error``), and nothing is left of what was begun.
+    Text is written as UTF-8, ``well_formed``. ``durable``: the finished file survives a crash of the machine. An OSError says what
+    was being written (``annotate_os_error``), and no unfinished file is left.
     """
     data = well_formed(content).encode() if isinstance(content, str) else content
     with annotate_os_error(f"writing {path}"):
@@ -62,7 +62,7 @@ def write_whole(path: Path, content: bytes | str, *, durable: bool = False) -> N
 
 
 class TooLargeError(ValueError):
-    """A file is larger than what is read; the message says how large that is and what to do."""
+    """A file is larger than the limit; the message says the limit and what to do."""
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
@@ -83,7 +83,7 @@ def is_below(path: Path, folder: Path) -> bool:
     """Return whether a path is below a folder, also after all links are followed."""
     try:
         return path.resolve().is_relative_to(folder.resolve())
-    except (OSError, ValueError, RuntimeError):  # a name that is too long, NUL in it, links in a circle
+    except (OSError, ValueError, RuntimeError):  # too long a name, NUL in it, links in a circle
         return False
 
 
@@ -104,7 +104,7 @@ def append_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def well_formed(text: str) -> str:
-    """Replace each half of a surrogate pair by U+FFFD: JSON can write them, UTF-8 cannot hold them."""
+    """Replace each half of a surrogate pair by U+FFFD: JSON can write them, UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -216,12 +216,12 @@ def parse_front_matter(text: str) -> frontmatter.Post:
         ValueError,
         TypeError,
         RecursionError,
-    ) as error:  # also days that there are not, keys that are no text
+    ) as error:  # also impossible days, keys other than text
         raise ValueError(f"front matter that is not valid YAML: {one_line(error)}") from error
 
 
 def format_not_utf8(path: Path, error: UnicodeDecodeError) -> str:
-    """Format the error of a file that is not UTF-8 as one line: what failed, why and what to do."""
+    """Format the error of a file in another encoding than UTF-8 as one line: what failed, why and what to do."""
     how = ' (in Excel: "Save as", "CSV UTF-8")' if path.suffix.lower() == ".csv" else ""
     return f"{path} is not UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8{how}"
 
@@ -249,7 +249,7 @@ def quote_path(path: str, place: str = "") -> str:
 
 
 def spell_as_file(folder: Path, name: str) -> str:
-    """Spell the path of a file as its folders have it: macOS writes accents apart from their letters, tables hold both in one character.
+    """Spell the path of a file as its folders have it: macOS writes accents apart from their letters, tables have both in one character.
 
     Each part of the path has its own spelling: folders and files may come from different machines.
 
@@ -278,7 +278,7 @@ def _spell_as_entry(folder: Path, name: str) -> str:
 
 @contextmanager
 def annotate_os_error(action: str) -> Iterator[None]:
-    """Annotate an OSError that passes with what was being done; ``format_os_error`` puts it into the message."""
+    """Annotate a passing OSError with the attempted action; ``format_os_error`` puts it into the message."""
     try:
         yield
     except OSError as error:
@@ -292,7 +292,7 @@ def is_file_error(error: OSError) -> bool:
 
 
 def format_os_error(error: OSError) -> str:
-    """Format an error as one line: what was being done, why it failed and what to do."""
+    """Format an error as one line: the attempted action, why it failed and what to do."""
     place = "" if error.filename is None else shorten_name(error.filename)
     action, *more = _notes(error) or [place]
     reason = error.strerror or one_line(error) or type(error).__name__

@@ -32,16 +32,16 @@ class LinearHead(BaseModel):
     """Command that error messages recommend."""
 
     classes: tuple[str, ...] = Field(min_length=2)  # names of the classes
-    # A row for each class, a column for each feature; of two classes one row may stand, the log-odds of the second
+    # A row for each class, a column for each feature; two classes may have one row, the log-odds of the second
     coefficients: tuple[Row, ...] = Field(min_length=1)
     intercept: Row  # one number for each row
     features: tuple[str, ...] | None = None  # names of the columns, where they have names
     extractor: str | None = None  # name of the model that makes the features, where a model does
     mean: Row | None = None  # subtracted from each feature, and imputed for a missing one; None for no centring
-    scale: Row | None = None  # what each feature is divided by then; None for 1
+    scale: Row | None = None  # divisor of each feature then; None for 1
     threshold: float = Field(0.5, ge=0, le=1)  # of two classes: minimum probability at which the second is chosen
-    fitted_on: dict[str, Any] = {}  # what the head was fitted to: data, examples, their hash, commit and the like
-    accuracy: dict[str, float] = {}  # held-out accuracies by what was measured, 0 to 1
+    fitted_on: dict[str, Any] = {}  # its training: data, examples, their hash, commit and the like
+    accuracy: dict[str, float] = {}  # held-out accuracies by measurement, 0 to 1
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -66,7 +66,7 @@ class LinearHead(BaseModel):
     def probabilities(self, values: Floats) -> Floats:
         """Probabilities, shape (rows, classes), of features, shape (rows, features), in their precision; HeadError for another number.
 
-        Where the head has means, a value that is no finite number counts as its mean.
+        Where the head has means, a value other than a finite number counts as its mean.
         """
         weights, intercept = self._weights
         if values.shape[1] != weights.shape[1]:

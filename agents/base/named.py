@@ -1,4 +1,4 @@
-"""Resolves what is chosen by name: presets, profiles, stages, model kinds, judges and agents.
+"""Resolves names: of presets, profiles, stages, model kinds, judges and agents.
 
 A reference is a name of this project, the path of a file, or ``package.module:attribute`` for a definition anywhere else. Every error has
 the same form, in one line: what was not found and why, the nearest name, the known names, and what else is allowed.
@@ -91,7 +91,7 @@ def is_path(reference: str) -> bool:
 
 
 def parse_name(reference: str) -> str:
-    """Return the name of a preset or profile that is referred to by name or path.
+    """Return the name of a preset or profile referred to by name or path.
 
     The name of a path is the stem of the file, as in ``[profiles.NAME]``.
     """

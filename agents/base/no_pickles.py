@@ -24,17 +24,17 @@ class PlainDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache is untyped
     def get(self, key: Any, raw: bool) -> Any:
         """Return the key of an entry. Raises: PickleError for a pickle."""
         if not raw:
-            raise PickleError("a key that is a pickle, which may run code when it is read; it was left alone")
+            raise PickleError("a pickled key, which may run code when it is read; it was left alone")
         return super().get(key, raw)
 
     def put(self, key: Any) -> tuple[Any, bool]:
-        """Return the form in which a key is stored. Raises: PickleError for a key that only a pickle can hold."""
+        """Return the stored form of a key. Raises: PickleError for a key that needs a pickle."""
         _check("key", key)
         stored: tuple[Any, bool] = super().put(key)
         return stored
 
     def store(self, value: Any, read: bool, key: Any = diskcache.UNKNOWN) -> tuple[int, int, str | None, Any]:
-        """Return the row in which a value is stored. Raises: PickleError for a value that only a pickle can hold."""
+        """Return the row in which a value is stored. Raises: PickleError for a value that needs a pickle."""
         if not read:
             _check("value", value)
         stored: tuple[int, int, str | None, Any] = super().store(value, read, key=key)
@@ -42,7 +42,7 @@ class PlainDisk(diskcache.Disk):  # type: ignore[misc]  # diskcache is untyped
 
 
 def _check(noun: str, content: Any) -> None:
-    """Raise PickleError for what diskcache would pickle: any other type, subclasses, and integers of more than 64 bits."""
+    """Raise PickleError for values that diskcache would pickle: any other type, subclasses, and integers of more than 64 bits."""
     plain = type(content) in (bytes, str, float) or (type(content) is int and -(2**63) <= content < 2**63)
     if not plain:
         raise PickleError(f"a {noun} of type {type(content).__name__} cannot be stored; use text, bytes or a number")

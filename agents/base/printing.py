@@ -1,4 +1,4 @@
-"""What is printed on a terminal or logged: texts of strangers lose the characters by which they could steer it."""
+"""Text for terminals and logs, without the characters by which strangers could steer a terminal."""
 
 import logging
 import sys
@@ -11,7 +11,7 @@ _CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("
 
 
 def without_escapes(text: str) -> str:
-    """Remove control characters: what a terminal would obey, such as "clear the screen", is then plain text."""
+    """Remove control characters: a terminal's commands, such as "clear the screen", become plain text."""
     return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS)
 
 

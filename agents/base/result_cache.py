@@ -1,4 +1,4 @@
-"""Results by what they were computed from, so that nothing is computed twice."""
+"""Cache of results by their inputs, so that nothing is computed twice."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ Value = TypeVar("Value")
 class ResultCache(Generic[Key, Value]):
     """The latest results by key, at most ``limit`` of them; several threads may ask.
 
-    A library's cache holds a result for each call. Models are called for a batch, of which some results are known.
+    A library's cache has a result for each call. Models are called for a batch, of which some results are known.
     """
 
     def __init__(self, limit: int) -> None:

@@ -1,6 +1,6 @@
-"""Revisions of weights: the commit beside the name of a model, so that what is loaded is what was tested.
+"""Revisions of weights: the commit beside the name of a model, so that the loaded weights are the tested ones.
 
-A table of a profile holds it as ``revision`` beside ``path``; in a command a model may be called ``ORG/NAME@REVISION``.
+A table of a profile has it as ``revision`` beside ``path``; in a command a model may be called ``ORG/NAME@REVISION``.
 ``make lock-models`` writes commits wherever profiles and ``aicrowd.json`` name weights.
 """
 
@@ -42,11 +42,11 @@ class NamedWeights:
     key: str  # its key of the revision
     after: str  # its key of the name
     repository: str  # ``ORG/NAME``
-    revision: str  # "" where the table holds none
+    revision: str  # "" where the table has none
 
     @property
     def pinned(self) -> bool:
-        """Whether the table holds a commit."""
+        """Whether the table has a commit."""
         return is_commit(self.revision)
 
 
@@ -56,7 +56,7 @@ def is_commit(revision: str) -> bool:
 
 
 def split_revision(source: str | Path, revision: str = MAIN) -> tuple[str, str]:
-    """Return what to load and its revision; ``ORG/NAME@REVISION`` holds both, a folder has no revision but ``MAIN``."""
+    """Return the name to load and its revision; ``ORG/NAME@REVISION`` has both, a folder has no revision but ``MAIN``."""
     if Path(source).is_dir():
         return str(source), MAIN
     name, _, own = str(source).partition("@")
@@ -94,7 +94,7 @@ def snapshot(source: str | Path, revision: str = MAIN) -> str:
 
 
 def named_weights(tables: Any) -> Iterator[NamedWeights]:
-    """Yield the weights of the hub that the tables of a profile name, as they stand in its file or read; local folders are none."""
+    """Yield the weights of the hub that the tables of a profile name, as written in its file or read; local folders are none."""
     if not isinstance(tables, Mapping):
         return
     for after, key in REVISION_KEYS.items():

@@ -1,7 +1,7 @@
 """Removes API keys from logs, traces and error messages.
 
 Keys are the values of environment variables that are named like one, values registered by ``remember``, tokens behind
-``Authorization: Bearer``, what looks like one behind another ``Bearer``, and user and password of a URL.
+``Authorization: Bearer``, likely tokens behind another ``Bearer``, and user and password of a URL.
 """
 
 import logging
@@ -52,7 +52,7 @@ def scrub_json(value: Any) -> Any:
 
 
 def scrubber() -> Callable[[str], str]:
-    """``scrub`` with the keys that are known now, for many texts: to read the environment takes longer than a text."""
+    """``scrub`` with the keys known now, for many texts: to read the environment takes longer than a text."""
     keys = _collect_keys()
 
     def clean(text: str) -> str:

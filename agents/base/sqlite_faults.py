@@ -1,4 +1,4 @@
-"""Faults of SQLite by what can be done about them."""
+"""Faults of SQLite by their remedies."""
 
 import errno
 import sqlite3

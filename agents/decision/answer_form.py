@@ -69,7 +69,7 @@ class AnswerForm(Rule):
 def find_misfit(question: str, answer: str, entity: str | None = None) -> str | None:
     """Say why an answer cannot answer a standalone question, by its form alone; None if it may.
 
-    ``entity`` is the name of what was recognised in the photo, if anything.
+    ``entity`` is the name recognised in the photo, if any.
     """
     if not _ASKS.match(question):
         return None

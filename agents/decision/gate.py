@@ -59,7 +59,7 @@ class FittedGate(Rule):
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
         """Withhold an answer that is not sure enough; a probability of NaN is not.
 
-        What code computed from text in the photo is given: no model answered, so that nothing the gate weighs says whether it is right.
+        A result computed by code from text in the photo is given: no model answered, so no signal says whether it is right.
         """
         if turn.candidate is not None and turn.candidate.computed:
             return None

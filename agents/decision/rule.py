@@ -1,4 +1,4 @@
-"""What a rule of decision is, what it is given, and how a preset names one from outside of this project."""
+"""Base class of decision rules, their input, and the names by which presets load rules from outside of this project."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ class RuleContext:
     """All that a rule may read besides the turn and its options.
 
     Attributes:
-        candidate: The answer that is decided on; it is no refusal.
+        candidate: The answer to decide on, never a refusal.
         stages: Names of all stages of the preset.
         guarded: Whether an answer that follows orders in the evidence is withheld (``guard.injection`` of the preset).
         sees: Whether the chat model saw the photo, so that an answer may rest on it alone.
         gated: Whether the preset has a fitted gate: signals that the gate weighs must not withhold an answer on their own then.
-        signals: Values of the signals that are known of the candidate, by name.
+        signals: Known signals of the candidate by name.
     """
 
     candidate: Candidate

@@ -34,7 +34,7 @@ class Orders(Rule):
     """An answer may not rest on an order alone if ``guard.injection`` is on. A draft is exempt: it precedes all retrieval."""
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
-        """Withhold an answer whose names and numbers stand in orders alone."""
+        """Withhold an answer whose names and numbers are in orders alone."""
         if not context.guarded or trusts_draft(turn):
             return None
         evidence, user_messages = _read_by_the_model(turn)

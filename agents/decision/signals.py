@@ -29,7 +29,7 @@ SIGNALS = (
 
 
 def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
-    """Return the values of ``SIGNALS`` that are known of a turn's candidate, by name.
+    """Return the values of ``SIGNALS`` known of a turn's candidate, by name.
 
     Args:
         turn: A turn whose stages have run.
@@ -58,7 +58,7 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
 
 
 def convert_to_signals(values: Mapping[str, float]) -> dict[str, Signal]:
-    """Return values of ``SIGNALS`` as the record of a turn holds them: rounded, each with its direction."""
+    """Return values of ``SIGNALS`` as the record of a turn has them: rounded, each with its direction."""
     return {kind.name: Signal(round(values[kind.name], 6), kind.negative) for kind in SIGNALS if kind.name in values}
 
 

@@ -1,4 +1,4 @@
-"""What decides on an answer where nothing is fitted to the models: a verdict, the answer's own tokens and the draft, as witnesses."""
+"""Decision on an answer without values fitted to the models: a verdict, the answer's own tokens and the draft, as witnesses."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from agents.turn import Turn
 
 
 class VerifierOptions(RuleOptions):
-    """Which rule reads what the stage ``verify`` says: this one, or ``DualVerification`` of ``agents/papers/qa_dragon.py``."""
+    """Which rule reads the verdict of the stage ``verify``: this one, or ``DualVerification`` of ``agents/papers/qa_dragon.py``."""
 
     verified_by: tuple[Literal["white_box", "model"], ...] | Literal["witnesses"] = Field(
         (),
@@ -31,7 +31,7 @@ class Witnesses(Rule):
     The verdict decides: it is the one witness that reads answer and evidence, and its cut of one half follows from the score. The bounds
     on token probabilities were published for other replies and models (QA-Dragon's released code). They withhold an answer too, which
     gained on validation (lab/notes/results.md, "Without a gate"), but not one that the model drafted before anything was searched: then two
-    witnesses stand against one. A draft that differs withholds nothing, for a search often puts a draft right. Without a verdict the
+    witnesses are against one. A draft that differs withholds nothing, for a search often puts a draft right. Without a verdict the
     tokens have to approve, and no draft may differ.
     """
 

@@ -21,7 +21,7 @@ from agents.english.quantities import (
 )
 
 LIST = re.compile(r" ?(?:,|;|&|\band\b) ?(?:and\b)? ?")
-"""What separates the items of a list."""
+"""Separators of the items of a list."""
 FUZZY_LENGTH = 8
 """Words of at least this many letters may differ by one edit (spelling); shorter ones name too many different things."""
 
@@ -44,7 +44,7 @@ _NAME = re.compile(r"(?<!^)(?<![.!?]\s)\b[A-Z][\w'’-]*(?:\s+(?:(?:of|the|de|la
 
 @dataclass(frozen=True)
 class Policy:
-    """What may differ between two texts that say the same.
+    """Differences allowed between two texts of the same meaning.
 
     Attributes:
         ends: Whether one end of a range says the range. For a judge it does: "From 2012 to 2018 they had grown by 785" answers "By how
@@ -60,7 +60,7 @@ class Clause:
 
     Attributes:
         quantities: Its figures.
-        denied: Whether it says what is not so, or sets something apart.
+        denied: Whether it is negated, or sets something apart.
         compared: Whether it begins with "than" or "compared".
     """
 
@@ -74,7 +74,7 @@ class AnswerText:
     """A text with the features that the rules use.
 
     Attributes:
-        plain: The text in lower case with figures in one spelling. ``words`` are its stems, ``content`` those that are no stopwords.
+        plain: The text in lower case with figures in one spelling. ``words`` are its stems, ``content`` those other than stopwords.
         clauses: Its clauses. "The left one is not older" is two, and the first is denied as well if it is asked what is older.
         names: Runs of words capitalised within a sentence, as content words.
         stated: Affirmed clauses; those that commas separate are joined.
@@ -122,7 +122,7 @@ class AnswerText:
 
         Args:
             form: The short answer.
-            policy: What may differ.
+            policy: Allowed differences.
             given: Words that need not be said again, such as those of the question.
         """
         if form.quantities:

@@ -32,7 +32,7 @@ class Bridge:
     """A kind of thing that questions go through."""
 
     phrase: re.Pattern[str]  # its noun phrase in a question: the head and its description, up to the verb that asks
-    keys: tuple[str, ...]  # words of attribute keys that hold its name, the likeliest first
+    keys: tuple[str, ...]  # words of attribute keys with its name, the likeliest first
     is_shown: bool  # whether a photo may show it itself
 
     def can_name(self, key: str, match: re.Match[str]) -> bool:
@@ -104,7 +104,7 @@ def write_hop_questions(question: str, entity: Entity | None) -> list[str]:
 def split_names(value: str) -> list[str]:
     """Extract the proper names from an attribute value.
 
-    ``Gustave Eiffel (engineer); Paris, France`` holds three names.
+    ``Gustave Eiffel (engineer); Paris, France`` has three names.
     """
     items = (
         item.strip(" .") for part in _PARENTHESIS.sub("", value).split(";") for item in re.split(r",|\band\b", part)

@@ -72,7 +72,7 @@ def parse_quantity(text: str, bound: Bound = "middle") -> Quantity:
         bound: Which number of a range ("8-13 eggs") counts.
 
     Raises:
-        ComputationError: The answer contains no number, or one that is written in a way that is not read.
+        ComputationError: The answer contains no number, or one in an unknown notation.
     """
     for number_words in (False, True):  # "one quetzal is 100 centavos"
         plain = normalise_quantities(normalise_spelling(text, number_words=number_words))
@@ -86,7 +86,7 @@ def _combine(text: str, quantities: Sequence[Quantity], bound: Bound) -> Quantit
     """Return the first quantity of a text, with the end of its range or the rest in a smaller unit ("8 h 56 min").
 
     Raises:
-        ComputationError: It is written in a way that is not read.
+        ComputationError: Its notation is unknown.
     """
     first, second = quantities[0], quantities[1] if len(quantities) > 1 else None
     unread = ComputationError(f"a number that is not read in {text!r}")
@@ -245,7 +245,7 @@ def compute(operation: Operation, facts: Sequence[str], bound: Bound = "middle")
 def _convert(one: Quantity, other: Quantity) -> float:
     """Convert a quantity to the unit of another one.
 
-    A number without a unit counts in that of the other one. Words that are no units ("eggs", "brown eggs") are counted together.
+    A number without a unit counts in that of the other one. Words other than units ("eggs", "brown eggs") are counted together.
 
     Raises:
         ComputationError: The units are of different kinds, or one of them is known and the other is none ("443 m", "103 stories").

@@ -54,7 +54,7 @@ class Day:
         return "day" if self.day else "month" if self.month else "year"
 
     def __str__(self) -> str:
-        """Format the date as an answer shows it: ``1 March 2020``, without the parts that are missing."""
+        """Format the date as an answer shows it: ``1 March 2020``, without missing parts."""
         year = f"{-self.year} BC" if self.year < 0 else str(self.year or "")
         parts = (str(self.day or ""), calendar.month_name[self.month] if self.month else "", year)
         return " ".join(part for part in parts if part)

@@ -106,7 +106,7 @@ def tokenise(plain_text: str) -> list[str]:
 
 
 def tokenise_content(plain_text: str) -> list[str]:
-    """Return the tokens of a plain text that are no stopwords."""
+    """Return the tokens of a plain text other than stopwords."""
     return [stem(token) for token in _TOKEN.findall(plain_text) if token not in STOPWORDS]
 
 

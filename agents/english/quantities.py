@@ -58,8 +58,8 @@ class Quantity:
 
     Attributes:
         unit: A unit of pint or of ``units.toml``; None: a bare number.
-        text: The number as it stands, with unit and bound.
-        words: Its unit as it stands, or the word after a bare number ("4 towers"), or "".
+        text: The number as written, with unit and bound.
+        words: Its unit as written, or the word after a bare number ("4 towers"), or "".
         bound: "over", "under" or "".
         start: Where ``text`` begins.
         end: Where it ends.
@@ -191,7 +191,7 @@ def convert(quantity: Quantity, unit: str | None) -> float | None:
 def is_same_quantity(one: Quantity, other: Quantity, tolerance: float = RELATIVE_TOLERANCE) -> bool:
     """Return whether two quantities agree.
 
-    A bare number may stand for a price ("4.80" on a receipt for "$4.80").
+    A bare number may be a price ("4.80" on a receipt for "$4.80").
     """
     units = {one.unit, other.unit}
     if {one.bound, other.bound} == {"over", "under"}:

@@ -1,4 +1,4 @@
-"""What a question asks for, from its words: text or sums that stand in the picture, a name, facts of the world, the present.
+"""Kinds of questions by their words: text or sums in the picture, a name, facts of the world, the present.
 
 Also tells whether it asks about several objects of the picture at once. The phrases are those of recorded questions.
 """
@@ -78,12 +78,12 @@ _PACKAGED = ("package", "packaged", "packaging", "logo")  # the paper's own word
 
 @dataclass(frozen=True)
 class QuestionKind:
-    """What a question asks for; several kinds may apply."""
+    """Kind of a question; several may apply."""
 
-    text: bool  # words that stand in the picture
+    text: bool  # words in the picture
     calculation: bool  # a sum over what the picture shows
-    visible: bool  # a count that is visible in the picture
-    recognition: bool  # the name of what is shown
+    visible: bool  # a count visible in the picture
+    recognition: bool  # the name of the thing shown
     open_world: bool  # a fact of the world that no picture shows
     now: bool  # the present: prices, weather, results, who holds an office
 

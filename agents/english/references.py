@@ -1,6 +1,6 @@
-"""What the words of a follow-up refer to: rules over the dialog so far.
+"""References of a follow-up's words: rules over the dialog so far.
 
-A dialog begins with what the picture shows. ``this`` goes back to the picture; ``he``, ``that city`` or ``there`` take up a
+A dialog begins with the thing in the picture. ``this`` goes back to the picture; ``he``, ``that city`` or ``there`` take up a
 name of the last answer; ``it`` stays with whatever the dialog is about, at the place where an earlier question pointed.
 """
 
@@ -66,7 +66,7 @@ _PREPOSITION = {"middle": "in the", "top": "at the", "bottom": "at the"}
 
 @dataclass(frozen=True)
 class Pointing:
-    """What a question points at in the picture: the name that it uses, and the place."""
+    """Thing in the picture that a question points at: its name in the question, and its place."""
 
     phrase: str | None = None
     position: Position | None = None
@@ -80,7 +80,7 @@ class Pointing:
         return f"{'these' if self.phrase.endswith('s') else 'this'} {self.phrase}"
 
     def follow(self, query: str) -> "Pointing":
-        """Return what the next question points at: another thing, the other one of two, or this still."""
+        """Return the thing that the next question points at: another thing, the other one of two, or this still."""
         phrase, position = find_pointed_phrase(query), find_position(query)
         if position is not None:
             return Pointing(phrase or self.phrase, position)
@@ -93,12 +93,12 @@ class Pointing:
 
 @dataclass(frozen=True)
 class ResolvedQuery:
-    """A query that stands alone."""
+    """A standalone query."""
 
-    question: str  # the query with the names that its pronouns stand for
-    topic: str | None  # the name the dialog is about now, or None where it is about what the picture shows
+    question: str  # the query with names in place of its pronouns
+    topic: str | None  # the name the dialog is about now, or None where it is about the thing in the picture
     person: bool = False  # whether that name is known to be a person's
-    sure: bool = True  # False where a pronoun was found and nothing it could stand for
+    sure: bool = True  # False where a pronoun was found and no name for it
     pointing: str = ""  # what an earlier question pointed at, if the query is about it and does not point itself
 
     @property

@@ -20,7 +20,7 @@ from agents.texts.text import FIGURE, count_phrases
 
 Operation = Literal["sum", "difference", "product", "ratio", "larger", "smaller", "earlier", "later", "count", "value"]
 Test = Literal["before", "after", "since", "until", "more than", "less than", "at least", "at most", "is"]
-"""What a count asks of a fact: of dates the first four, of quantities the next four, of words the last."""
+"""Conditions of a count: the first four for dates, the next four for quantities, the last for words."""
 
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 _NUMBERS = frozenset({"sum", "difference", "product", "ratio"})  # operations that end in a number
@@ -76,13 +76,13 @@ _OPPOSITES = re.compile(r"\b(?:before|more|[a-z]+er)(?: than)? or (?:\w+ )?(?:af
 
 @dataclass(frozen=True)
 class AskStep:
-    """Question for one fact about one thing; ``[n]`` stands for the answer to step n."""
+    """Question for one fact about one thing; ``[n]`` is the answer to step n."""
 
     question: str
 
     @property
     def needs(self) -> tuple[int, ...]:
-        """Numbers of the steps whose answers stand in the question."""
+        """Numbers of the steps whose answers the question contains."""
         return tuple(map(int, _REFERENCE.findall(self.question)))
 
     def about(self, answers: Sequence[str]) -> str:
@@ -130,7 +130,7 @@ class Plan:
     """The steps of a question, numbered from 1; a step needs only earlier steps.
 
     Attributes:
-        is_partial: Whether a line of the model's plan is no step. Those that are left may answer another question.
+        is_partial: Whether a line of the model's plan is no step. The others may answer another question.
     """
 
     steps: tuple[Step, ...]
@@ -174,7 +174,7 @@ def parse_plan(text: str) -> Plan:
     """Parse the steps of a reply.
 
     Returns:
-        A plan without the lines that are no step, that need a missing step, or that are more than ``MAX_STEPS``; it is partial then.
+        A plan without the lines that are no step, need a missing step or exceed ``MAX_STEPS``; it is partial then.
     """
     steps: list[Step] = []
     lines = list(_LINE.finditer(text))

@@ -72,7 +72,7 @@ def _compute(question: str, plan: Plan, step: ComputeStep, values: Sequence[str]
 
 
 def _find_fact(plan: Plan, operand: str, values: Sequence[str]) -> str:
-    """Return what an operand stands for, without the figures that its question names: "A 747 weighs 183,500 kg"."""
+    """Return the meaning of an operand, without the figures that its question names: "A 747 weighs 183,500 kg"."""
     if (number := parse_reference(operand)) is None:
         return operand
     fact, step = values[number - 1], plan.steps[number - 1]

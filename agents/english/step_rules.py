@@ -1,4 +1,4 @@
-"""Rules that say which questions take steps, which are about printed text, and what stands printed to be calculated."""
+"""Rules for questions that take steps, questions about printed text, and printed calculations."""
 
 from __future__ import annotations
 

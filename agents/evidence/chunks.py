@@ -163,7 +163,7 @@ def format_breadcrumb(url: str) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """A part of a page, and where the part found stands in it: from ``start`` to before ``end``.
+    """A part of a page, and the place of the found part: from ``start`` to before ``end``.
 
     ``heading`` is that of the section in which the text begins.
     """
@@ -195,7 +195,7 @@ def find_windows(page: str, part: str, characters: int) -> tuple[Window, ...]:
 def _split_sections(window: Window, name: str) -> Iterator[tuple[str, str]]:
     """Yield the sections of a window of a page: the headings above a text, and the text.
 
-    Headings that follow each other are joined. One that is in the page's name is left out.
+    Headings that follow each other are joined. One in the page's name is left out.
     """
     headings, at = [window.heading], 0
     for match in _HEADING.finditer(window.text):

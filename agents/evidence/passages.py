@@ -26,12 +26,12 @@ def write_attribute(key: str, entity: str, value: str) -> str:
 
 
 def write_identity(entity: str) -> str:
-    """Write what a photo shows, for an entity that is recognised with certainty."""
+    """Write what a photo shows, for an entity recognised with certainty."""
     return f"This is {entity}."
 
 
 Modality = Literal["image", "text", "table"]
-"""What evidence is (semantic coherence filtering, section 3.1): what pictures show, pages of text, or attributes, which are its tables."""
+"""Modality of evidence (semantic coherence filtering, section 3.1): names in pictures, pages of text, or tables of attributes."""
 
 PICTURE_KEY = "(picture)"
 """``Evidence.key`` of a sentence that says what a picture shows; no attribute is called so."""
@@ -55,7 +55,7 @@ def sort_by_score(chunks: Iterable[Evidence]) -> list[Evidence]:
 
 
 def convert_to_record(chunks: Sequence[Evidence]) -> tuple[EvidenceFound, ...]:
-    """Convert chunks to the form that a turn's record holds."""
+    """Convert chunks to the form of a turn's record."""
     return tuple(
         EvidenceFound(
             chunk.text, chunk.source, chunk.title, chunk.url, None if chunk.score is None else round(chunk.score, 4)

@@ -1,4 +1,4 @@
-"""How much of what was found a prompt shows. Every prompt with evidence takes it from here.
+"""Amount of evidence in a prompt. Every prompt with evidence takes it from here.
 
 | prompts of | show | bounded by ``limits.evidence_tokens`` |
 |---|---|---|
@@ -27,7 +27,7 @@ CHARACTERS_PER_TOKEN = 4
 """English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
 
 FACT_CHUNKS = 6
-"""Chunks that a single fact is answered from: a step of a plan, or what an answer lacked."""
+"""Chunks for a single fact: a step of a plan, or a fact missing from an answer."""
 
 PASSAGE_CHARACTERS = 400
 """Characters of an entity's attributes in one passage: as long as a chunk of a page."""
@@ -50,7 +50,7 @@ def select_chunks(
         chunks: Ranked chunks, best first.
         k: How many of them are shown.
         tokens: Budget of all chunks of the prompt; None: no budget.
-        first: Chunks that stand before them and are not counted by ``k``.
+        first: Chunks before them, not counted by ``k``.
     """
     return within_tokens((*first, *join_attributes(chunks)[:k]), tokens)
 

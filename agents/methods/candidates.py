@@ -1,4 +1,4 @@
-"""Possible answers of turns, and what they come from: the photo, the graph, a page, the model's own knowledge, or a calculation."""
+"""Possible answers of turns, and their origins: the photo, the graph, a page, the model's own knowledge, or a calculation."""
 
 from collections.abc import Sequence
 
@@ -30,12 +30,12 @@ def convert_draft(draft: Draft) -> Candidate:
 
 
 def trusts_draft(turn: Turn) -> bool:
-    """Return whether the answer is a draft that is given unverified (QA-Dragon, table 1: the direct branch)."""
+    """Return whether the answer is a trusted draft (QA-Dragon, table 1: the direct branch)."""
     return turn.route == "direct" and turn.candidate is not None and turn.candidate.drafted
 
 
 def agrees_with_draft(turn: Turn, draft: str, answer: str) -> bool:
-    """Return whether an answer agrees with a draft: in words, or because it holds every name and number of the draft.
+    """Return whether an answer agrees with a draft: in words, or because it contains every name and number of the draft.
 
     Both have to say the same yes or no, and to negate alike. The names of the things shown are no claim, unless the words agree: "330
     metres" and "The Eiffel Tower is 330 m high".
@@ -49,14 +49,14 @@ def agrees_with_draft(turn: Turn, draft: str, answer: str) -> bool:
 
 
 def convert_source(source: Source) -> Origin | None:
-    """Return the origin that a chunk of evidence stands for; None for an earlier step, which has evidence of its own."""
+    """Return the origin of a chunk of evidence; None for an earlier step, which has evidence of its own."""
     return _ORIGINS.get(source)
 
 
 def find_origin(turn: Turn, candidate: Candidate) -> Origin:
-    """Return what an answer comes from.
+    """Return the origin of an answer.
 
-    A stage that knows it has said so. Else it is the first chunk that holds every name and number which the answer adds to the question;
+    A stage that knows it has said so. Else it is the first chunk that contains every name and number which the answer adds to the question;
     without one, the photo if the look says that the picture is enough, and the model's own knowledge otherwise.
     """
     if candidate.computed:

@@ -10,7 +10,7 @@ from agents.texts.text import CHARACTERS_A_TOKEN, FIGURE, cut_words, without_con
 from agents.turn import CitedSentence, DroppedCitation
 
 _MAX_CHARACTERS = 6_000  # characters read; an endless reply must not cost endless time, and sentencex takes quadratic time on some quotes
-_WIDEST = 50  # documents that one [1-50] may stand for
+_WIDEST = 50  # most documents in one [1-50]
 _MARKER = re.compile(r"[\[【]([^\[\]【】\n]{1,60})[\]】]")
 _LABEL = re.compile(
     r"\b(?:citations?|cite|documents?|docs?|info|passages?|sources?|references?|refs?|images?|and)\b|[\^#.:]"
@@ -29,7 +29,7 @@ def parse_cited(answer: str) -> tuple[CitedSentence, ...]:
     """Split an answer into sentences with their citations, in linear time.
 
     ``[1]``, ``[1, 2]``, ``[1][2]``, ``[1-3]``, ``[Doc 2]``, ``[Info 2]``, ``[^1]`` and ``【1】`` are markers. Other brackets are text.
-    A marker belongs to the sentence that it stands in or follows. If the answer begins with a marker, each belongs to the next sentence.
+    A marker belongs to the sentence that contains or precedes it. If the answer begins with a marker, each belongs to the next sentence.
     A sentence with a marker in place of the requested fact ("It was made by [1].") says nothing and is left out.
     """
     text, markers = _remove_markers(without_controls(answer[:_MAX_CHARACTERS]))  # sentencex raises on lone surrogates

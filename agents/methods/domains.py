@@ -1,4 +1,4 @@
-"""The domains of CRAG-MM: what each is about and how a question of it is reasoned through, from ``prompts/domains/*.toml``."""
+"""The domains of CRAG-MM: the topic of each, and the reasoning for its questions, from ``prompts/domains/*.toml``."""
 
 from functools import cache
 

@@ -19,13 +19,13 @@ from agents.base.linear_head import LinearHead
 CLASSES = ("wrong", "right")
 
 _COLUMNS = {"coefficients": "weight", "mean": "mean", "scale": "scale"}
-"""Fields of the head, and what a signal's entry in the file calls its number in each."""
+"""Fields of the head, and their names in a signal's entry of the file."""
 
 
 class Gate(LinearHead):
     """A head whose ``features`` are names of signals and whose second class is a right answer.
 
-    Its file holds a table by signal: weight (log-odds of one standard deviation), mean and standard deviation (``scale``) on the turns that
+    Its file has a table by signal: weight (log-odds of one standard deviation), mean and standard deviation (``scale``) on the turns that
     it was fitted on. A missing signal counts as its mean and adds nothing.
     ``threshold_egocentric`` is the threshold of photos of smart glasses (``Turn.egocentric``), if they have one of their own.
     """
@@ -53,7 +53,7 @@ class Gate(LinearHead):
         if not isinstance(table, Mapping) or not all(
             isinstance(entry, Mapping) and entry.keys() == numbers for entry in table.values()
         ):
-            raise ValueError(f"signals holds for each name a table of {', '.join(_COLUMNS.values())}, and nothing else")
+            raise ValueError(f"signals needs a table of {', '.join(_COLUMNS.values())} for each name, and nothing else")
         columns = {field: [entry[number] for entry in table.values()] for field, number in _COLUMNS.items()}
         rest = {name: value for name, value in content.items() if name not in ("signals", "intercept")}
         if twice := sorted({"features", *_COLUMNS} & rest.keys()):
@@ -75,7 +75,7 @@ class Gate(LinearHead):
     def probability(self, signals: Mapping[str, float | None]) -> float:
         """Compute how likely the answer is right, 0 to 1.
 
-        A signal that is missing or not finite counts as its mean.
+        A missing or non-finite signal counts as its mean.
 
         Returns:
             NaN if coefficients are so large that their sum overflows.

@@ -1,4 +1,4 @@
-"""Ranking what was found: lists fused, and the chunks of a whole batch scored in one call."""
+"""Ranking of hits: lists fused, and the chunks of a whole batch scored in one call."""
 
 import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -20,7 +20,7 @@ def fuse(
 
     Args:
         lists: Lists that are ranked or not; of an item that one list names twice the first counts.
-        key: Says what makes two items the same.
+        key: Returns the identity of an item.
         score: Score of an item, higher is better.
     """
     best: dict[Hashable, T] = {}

@@ -1,4 +1,4 @@
-"""What the probabilities of a reply's tokens say: how sure a model was of its words, how near to abstaining, how sure of yes or no."""
+"""Readings of the probabilities of a reply's tokens: how sure a model was of its words, how near to abstaining, how sure of yes or no."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 
 from agents.turn import IDK, Candidate
 
-_AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown that may stand around the first word of a reply
+_AROUND = " \t\r\n\"'`*“”‘’"  # blanks, quotation marks and markdown that may surround the first word of a reply
 
 
 @dataclass(frozen=True)

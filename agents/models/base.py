@@ -44,7 +44,7 @@ class Box:
 
 @dataclass(frozen=True)
 class ChatMessage:
-    """One message: ``role`` is system, user or assistant; images stand before the text."""
+    """One message: ``role`` is system, user or assistant; images come before the text."""
 
     role: str
     content: str
@@ -70,9 +70,9 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class ChatReply:
-    """What a chat model said.
+    """Reply of a chat model.
 
-    Its text is well-formed Unicode: a server's JSON may hold halves of surrogate pairs, which no file and few libraries take.
+    Its text is well-formed Unicode: a server's JSON may contain halves of surrogate pairs, which no file and few libraries take.
     """
 
     text: str  # the reply, stripped; partial where ``finish_reason`` is ``length`` or ``abort``; empty on ``error``
@@ -103,7 +103,7 @@ class ChatReply:
 
 
 def sum_first_token_probs(alternatives: Iterable[tuple[str, float]]) -> dict[str, float] | None:
-    """Sum the probabilities of first tokens by their text, as ``ChatReply`` holds them.
+    """Sum the probabilities of first tokens by their text, as ``ChatReply`` has them.
 
     Returns:
         Probability by text, or None if there are no alternatives.
@@ -180,7 +180,7 @@ class Label:
 
 @runtime_checkable
 class Recogniser(Protocol):
-    """Names what a picture shows, from a fixed list of classes."""
+    """Names the thing in a picture, from a fixed list of classes."""
 
     name: str
 
@@ -198,7 +198,7 @@ class TextLine:
 
 
 Describe = Callable[[Sequence[Label], Sequence[TextLine]], str]
-"""Wording of what was seen in one image; it comes from outside, since prompts are no business of an adapter."""
+"""Wording of the findings in one image; it comes from outside, since prompts are no business of an adapter."""
 
 
 @runtime_checkable

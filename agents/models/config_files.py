@@ -18,7 +18,7 @@ ARCHITECTURES = frozenset(
 
 
 class ConfigError(ModelError):
-    """A config.json names code of its own, or a kind of model that is not known."""
+    """A config.json names code of its own, or an unknown kind of model."""
 
 
 def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def read_config(source: str | Path, revision: str = MAIN, *, local: bool = False
 
     Raises:
         OSError: There is no config.json.
-        ValueError: It holds no JSON object.
+        ValueError: It is no JSON object.
         ConfigError: It names code; see ``check_config``.
     """
     from huggingface_hub.errors import HFValidationError
@@ -73,7 +73,7 @@ def check_types(content: Mapping[str, Any], source: str | Path) -> None:
 
 
 def _items(content: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every key of a JSON value with what it holds, at any depth."""
+    """Yield every key of a JSON value with its value, at any depth."""
     waiting = [content]
     while waiting:
         each = waiting.pop()

@@ -112,7 +112,7 @@ class EmbeddedFeatures:
 
 
 class HeadDomainClassifier:
-    """A ``DomainClassifier``: features, then a head that was fitted to them.
+    """A ``DomainClassifier``: features, then a head fitted to them.
 
     Raises:
         ModelError: The head was fitted to other features.

@@ -1,7 +1,7 @@
 """Names of things in texts, by spaCy: an installed pipeline with named-entity recognition, or rules over a blank one.
 
-spaCy's trained pipelines are no packages of PyPI, so the rules are what runs everywhere: a name is a run of capitalised words,
-with "of", "de" and the like inside it. A single capitalised word at the head of a sentence is no name unless it stands capitalised
+spaCy's trained pipelines are no packages of PyPI, so the rules run everywhere: a name is a run of capitalised words,
+with "of", "de" and the like inside it. A single capitalised word at the head of a sentence is no name unless it is capitalised
 within a sentence of the same text too, or is written in capitals.
 """
 

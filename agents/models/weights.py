@@ -45,7 +45,7 @@ nor run: wheels are read as zip files."""
 
 
 def sample_digest(path: Path) -> str:
-    """Return a digest of the files of a model, by samples of their contents: weights that are trained anew keep their names and sizes.
+    """Return a digest of the files of a model, by samples of their contents: retrained weights keep their names and sizes.
 
     Args:
         path: A file, or a folder, of which the files directly in it count.
@@ -62,7 +62,7 @@ def sample_digest(path: Path) -> str:
 
 
 def digest_weights(files: Iterable[Path]) -> str:
-    """Return the digests of what a model was loaded from, a blank before each.
+    """Return the digests of the files of a model, a blank before each.
 
     The file of ``QWEN_CODER`` has none: the model's name says enough.
     """
@@ -71,8 +71,8 @@ def digest_weights(files: Iterable[Path]) -> str:
 
 
 def name_conversion(file: Path) -> str:
-    """Return the name below which what is made of a GGUF file is kept: another file of the same name is made anew."""
-    digest = digest_weights([file]) if file.is_file() else ""  # what is missing, the conversion tells
+    """Return the name below which the conversions of a GGUF file are kept: another file of the same name is made anew."""
+    digest = digest_weights([file]) if file.is_file() else ""  # the conversion reports missing files
     return file.stem + digest.replace(" ", "-")[:_NAME_CHARACTERS]
 
 

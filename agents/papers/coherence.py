@@ -160,7 +160,7 @@ class CoherenceStage(Stage):
         return [int(bool(modalities)) for _, modalities in short]
 
     def _search_again(self, short: Sequence[tuple[Pool, set[Modality]]], context: Context) -> None:
-        """Add what larger searches bring: pictures with the attributes of what they show, and pages for all queries of the turns."""
+        """Add the hits of larger searches: pictures with the attributes of their entities, and pages for all queries of the turns."""
         by_image = [pool.turn for pool, modalities in short if modalities & {"image", "table"}]
         images = [turn.image for turn in by_image if turn.image is not None]
         k, provided = _PICTURES * _WIDEN, [turn.provided for turn in by_image]
@@ -185,9 +185,9 @@ class CoherenceStage(Stage):
             pool.turn.mark_fault(part.fault)
 
     def _most_relevant(self, pools: Sequence[Pool], context: Context) -> list[tuple[list[Evidence], Matrix]]:
-        """Stage 1: of each modality the k items most like the question, with the embeddings of all that are kept.
+        """Stage 1: of each modality the k items most like the question, with the embeddings of all those kept.
 
-        All that was found is ranked before anything is cut: the attributes of an entity share one retrieval score.
+        All hits are ranked before any is cut: the attributes of an entity share one retrieval score.
         """
         options = self.options
         candidates = [pool.items for pool in pools]
@@ -349,7 +349,7 @@ class TitledText:
     """A piece of evidence as the graph sees it."""
 
     modality: str  # image, text or table: what the paper calls a source
-    entities: tuple[str, ...]  # the names found in it, as they stand there
+    entities: tuple[str, ...]  # the names found in it, as written there
     text: str = ""  # all of it, in which the names of other pieces are looked for
 
 

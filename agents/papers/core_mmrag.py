@@ -38,7 +38,7 @@ _ENTRIES_WHEN_SHORT = 2
 
 LETTERS = "ABCDEFGHIJKLMNOP"  # names of the entries in prompts, as in the paper (Reference A, B, ...)
 MAX_ENTRIES = len(LETTERS)
-LABELS = ("own answer", "reference", "reference answer", "final answer")  # what the four lines of a reply begin with
+LABELS = ("own answer", "reference", "reference answer", "final answer")  # labels of the four lines of a reply
 
 _NAMED = re.compile(r"\b(?i:reference|context|entry)\W{1,3}([A-P])\b")
 _FIRST = re.compile(  # neither "A lighthouse" nor "A-frame" nor "e.g."
@@ -57,12 +57,12 @@ def label_pictures(entries: Sequence[KnowledgeEntry]) -> list[tuple[str, Image.I
 
 @dataclass(frozen=True)
 class FourSteps:
-    """What each step of the one prompt says (appendix A.1); None for a step that says nothing, as behind a cut."""
+    """Results of the steps of the one prompt (appendix A.1); None for a step without one, as behind a cut."""
 
     parametric: str | None = None  # step 1, the answer from the model's own knowledge (eq. 3)
     entry: int | None = None  # step 2, the place of the most relevant entry, from 0 (eq. 5)
     external: str | None = None  # step 3, the answer from that entry (eq. 6)
-    final: str | None = None  # step 4, the answer that is given (eq. 7)
+    final: str | None = None  # step 4, the given answer (eq. 7)
 
 
 def entry_letter(text: str, entries: int) -> int | None:
@@ -104,7 +104,7 @@ def parse_four_steps(reply: str, entries: int) -> FourSteps:
 
 
 def whole_lines(reply: str) -> str:
-    """Remove the incomplete last line of a reply that was cut off."""
+    """Remove the incomplete last line of a truncated reply."""
     return reply[: reply.rfind("\n") + 1]
 
 
@@ -131,9 +131,9 @@ def entry_choice(entries: int) -> ReplyForm[int | None]:
 
 
 def four_steps(entries: int) -> ReplyForm[FourSteps]:
-    """Define a form of reply that holds the four steps over ``entries`` entries.
+    """Define the form of a reply with the four steps over ``entries`` entries.
 
-    Only the whole lines of a reply that was cut off are read.
+    Only the whole lines of a truncated reply are read.
     """
 
     def steps(reply: ChatReply) -> FourSteps:
@@ -162,7 +162,7 @@ class EntriesStage(Stage):
 
     options: Options
     fills = ("entries",)
-    doing = "gathering what is known of similar pictures"
+    doing = "gathering facts about similar pictures"
     model_roles = ("reranker",)
     when_short = f"{_ENTRIES_WHEN_SHORT} entries, nothing fetched"
     picture_notes = frozenset({"entries"})
@@ -269,7 +269,7 @@ class ChooseEntry(Stage):
     name = "choose_entry"
     min_seconds, wanted_seconds = 0.5, 1.0
     fills = ("chosen", "entity", "entity_score")
-    doing = "choosing what the photo shows"
+    doing = "choosing the thing in the photo"
     asks = (ask_for_entry(MAX_ENTRIES),)
     picture_notes = frozenset({"chosen"})
 

@@ -54,7 +54,7 @@ class Summarise(Stage):
             turn.note(summary=turn.summary)
 
 
-_RECALLED = 10  # results that are recalled (eq. 3)
+_RECALLED = 10  # recalled results (eq. 3)
 
 
 def compute_mad_threshold(scores: Sequence[float], *, tau: float, lam: float) -> float:
@@ -225,7 +225,7 @@ class Algorithm1(Rule):
 
 
 def choose_branch(turn: Turn, stages: Collection[str], thresholds: FinalVerification) -> Branch:
-    """Return the line that a turn ends on; S_ret is the best score of the chunks that were kept.
+    """Return the line that a turn ends on; S_ret is the best score of the kept chunks.
 
     A check that is no part of the preset, as in an ablation, is taken as passed; one that ran and said nothing is not.
     """
@@ -250,15 +250,15 @@ def final_branch(
     real_time: bool,  # the router's flag r (isRealTime)
     retrieval: float,  # S_ret, 0 to 1; 0 where nothing was retrieved
     context: bool,  # whether there is retrieved context (C_i is not empty)
-    consistent: bool | None,  # what the judge says of the RAG and the non-RAG answer; None where it cannot be read
+    consistent: bool | None,  # the judge's verdict on the RAG and the non-RAG answer; None where it cannot be read
     confidence: float | None,  # S_CoV, 0 to 1; None where the verifier said nothing that can be read
     min_retrieval: float,  # tau_ret, below which the answer to a question about the present is not trusted
     low: float,  # tau_low, the confidence that suffices with context
-    high: float,  # tau_high, the confidence that is needed without context
+    high: float,  # tau_high, the confidence needed without context
 ) -> Branch:
     """Return the line of Algorithm 1 (CRUISE, section 3.4) that the values end on.
 
-    A signal that is missing (None, NaN) meets no condition, so it can only lead to an abstention; the paper leaves that open
+    A missing signal (None, NaN) meets no condition, so it can only lead to an abstention; the paper leaves that open
     (lab/notes/papers.md).
     """
     if real_time and not retrieval >= min_retrieval:

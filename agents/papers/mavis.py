@@ -26,7 +26,7 @@ from agents.stage import Context, Stage, StageOptions
 from agents.turn import Candidate, Evidence, Turn
 
 _CHUNKS_WHEN_SHORT = 24
-_RANKING = 100  # addresses that the record holds, of whatever was ranked: how well retrieval ranks is measured beyond K
+_RANKING = 100  # addresses in the record, of all ranked hits: how well retrieval ranks is measured beyond K
 
 
 class DocumentsStage(Stage):
@@ -47,7 +47,7 @@ class DocumentsStage(Stage):
     options: Options
     fills = ("evidence",)
     gathers = True
-    doing = "ranking what was found"
+    doing = "ranking the results"
     model_roles = ("reranker",)
     picture_notes = frozenset({"ranking"})
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
@@ -104,7 +104,7 @@ class KnowledgeStage(Stage):
     def run(self, turns: Sequence[Turn], context: Context) -> None:
         """Fill ``knowledge``; a document that nothing could be taken from, or for which time ran out, keeps its own words.
 
-        So does an image document whose picture is not there: asked what a picture shows that it does not see, a model invents it.
+        So does an image document without its picture: asked about a picture that it does not see, a model invents one.
         """
         chunks = (chunk for turn in turns for chunk in select_documents(turn.evidence))
         distinct = {(chunk.title, chunk.text): chunk for chunk in chunks}

@@ -46,9 +46,9 @@ class ModelSet:
         self,
         profile: Profile,
         cache: Path,
-        describe: Describe | None = None,  # what a recogniser and an OCR reader saw, for chat models that cannot see
-        ready: Mapping[str, Any] | None = None,  # models that are there already, by role; tests pass scripted ones
-        domains: Mapping[str, str] | None = None,  # descriptions, for a domain classifier that was not trained
+        describe: Describe | None = None,  # findings of a recogniser and an OCR reader, for chat models that cannot see
+        ready: Mapping[str, Any] | None = None,  # ready models by role; tests pass scripted ones
+        domains: Mapping[str, str] | None = None,  # descriptions, for an untrained domain classifier
         registry: RegistryFactory = ModelRegistry,
     ) -> None:
         self._profile = profile
@@ -86,7 +86,7 @@ class ModelSet:
             return self._loaded[role]
 
     def names(self) -> dict[str, str]:
-        """Role to name of the models that are loaded."""
+        """Names of the loaded models by role."""
         return {role: str(getattr(model, "name", type(model).__name__)) for role, model in sorted(self._loaded.items())}
 
     def chat(self, role: str = "chat") -> ChatModel:
@@ -97,10 +97,10 @@ class ModelSet:
     text_encoder = _Role[TextEncoder]()
     reranker = _Role[Reranker]()
     coarse_reranker = _Role[Reranker | MultimodalReranker]()  # the first, cheap pass; it may look at the picture too
-    fine_reranker = _Role[Reranker]()  # the second, careful pass over the chunks that are left
+    fine_reranker = _Role[Reranker]()  # the second, careful pass over the remaining chunks
     entity_finder = _Role[EntityFinder]()
     detector = _Role[Detector]()
     segmenter = _Role[Segmenter]()
-    text_reader = _Role[OcrReader]()  # what is written in the photo
+    text_reader = _Role[OcrReader]()  # the text in the photo
     matcher = _Role[PictureTextMatcher]()  # whether a crop belongs to the question
     domain_classifier = _Role[DomainClassifier]()

@@ -4,12 +4,12 @@
 path of its file, relative to this one. A ``[models.ROLE]`` replaces that role's table; a field of ``[limits]`` replaces that field alone.
 ``same_machine = true`` also takes the base's ``[beside.ROLES.ROLE]`` and the tables that presets have for it, ``[profiles.NAME]``.
 
-``[beside.coarse_reranker.chat]`` holds options of the chat model under every preset that loads the coarse reranker too, such as a smaller
+``[beside.coarse_reranker.chat]`` has options of the chat model under every preset that loads the coarse reranker too, such as a smaller
 share of the GPU's memory; ``[beside."detector + matcher".chat]`` under those that load both.
 
 ``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
 
-``revision`` beside a ``path`` is the commit that is loaded (``agents.base.revisions``).
+``revision`` beside a ``path`` is the commit to load (``agents.base.revisions``).
 
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
 """
@@ -54,7 +54,7 @@ _SERVER_FLAGS = {
 SCORERS = ("coarse_reranker", "fine_reranker", "matcher")
 """Roles whose scores thresholds of presets belong to; ``scorer_name`` names their models."""
 PIPELINES = ("organiser", "embedded")
-"""Kinds of search that the organiser's pipeline makes: over indices of a hub, and over indices that were built here."""
+"""Kinds of search that the organiser's pipeline makes: over indices of a hub, and over indices built here."""
 
 _VARIABLE = re.compile(r"\$\{(CRAG_\w+):-([^}]*)\}")
 
@@ -107,7 +107,7 @@ class Limits(Table):
 
 
 class SearchModels(Table):
-    """What searches: the organiser's pipeline with its encoders and indices, or another kind of search with options of its own."""
+    """Kind of search: the organiser's pipeline with its encoders and indices, or another kind of search with options of its own."""
 
     kind: str = PIPELINES[0]
     image_model: str = "openai/clip-vit-large-patch14-336"
@@ -156,7 +156,7 @@ class Profile(Table):
     sees: bool = True  # whether the chat model is shown pictures; one of kind ``composed`` is told them in words
     # Roles (``A`` or ``A + B``) to role to the options that its model has if a preset loads those roles as well
     beside: dict[str, dict[str, dict[str, Any]]] = {}
-    # Names of profiles whose ``[profiles.NAME]`` tables of presets hold, the later one last
+    # Names of profiles whose ``[profiles.NAME]`` tables of presets apply, the later one last
     overlays: tuple[str, ...] = ()
     # Names of environment variables that its file, or one that it extends, reads
     variables: tuple[str, ...] = ()
@@ -267,7 +267,7 @@ class Profile(Table):
 
 
 def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge options into a specification; the revision of weights that are replaced goes with them."""
+    """Merge options into a specification; the revision of replaced weights goes with them."""
     base = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
     return {**base, **changed}
 
@@ -359,7 +359,7 @@ def read_chain(path: Path, noun: str, folder: Path) -> list[tuple[str, dict[str,
 
 
 def _with_variables(value: Any, read: set[str]) -> Any:
-    """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced by what the environment says; ``read`` collects the names."""
+    """Return a value, or a table, with ``${CRAG_NAME:-DEFAULT}`` replaced from the environment; ``read`` collects the names."""
     if isinstance(value, Mapping):
         table = {key: _with_variables(inner, read) for key, inner in value.items()}
         named = any(os.environ.get(name) for name, _ in _VARIABLE.findall(str(value.get("path", ""))))

@@ -1,4 +1,4 @@
-"""What a run needs from elsewhere, asked before anything is loaded: servers of chat models, and a hub for what its cache lacks."""
+"""Checks before a run loads anything: servers of chat models, and a hub for files missing in its cache."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def unreachable(
     Args:
         profile: Profile whose models are checked.
         roles: Roles whose models are checked.
-        indices: Ids of the data sets that are searched.
+        indices: Ids of the searched data sets.
         encoders: Models that search them, as ``ORG/NAME@REVISION``.
-        servers: Whether servers are asked what they can, in one small request each.
+        servers: Whether to test the servers' abilities, in one small request each.
 
     Returns:
         One line that also says what to do, or None if everything can be reached.
@@ -58,7 +58,7 @@ def unreachable(
 
 
 def probe_profile(profile: Profile) -> Probe:
-    """Find out what the server of a profile's chat model can.
+    """Test the abilities of the server of a profile's chat model.
 
     Raises:
         ModelError: The chat model is behind no server, or the server does not answer; the message says what to do.

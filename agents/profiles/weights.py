@@ -42,7 +42,7 @@ def cached_revision(model: str) -> str:
     """Return the commit of a model in the local cache.
 
     Returns:
-        The commit of ``main``, else the only one that is cached, else "".
+        The commit of ``main``, else the only cached one, else "".
     """
     reference, snapshots = _folder(model) / "refs" / "main", _folder(model) / "snapshots"
     if reference.is_file():
@@ -54,7 +54,7 @@ def cached_revision(model: str) -> str:
 def resolve_weights(model: str, revision: str = "", *, pinned: bool = False) -> str:
     """Return the name to load a model by: its id, or the folder of its snapshot if the cache cannot find it by id.
 
-    A cache that was filled by commit, as the evaluator's is, has no ``refs/main``. Offline, a library that asks for the model by id needs
+    A cache filled by commit, as the evaluator's is, has no ``refs/main``. Offline, a library that asks for the model by id needs
     it (huggingface_hub 0.36, ``try_to_load_from_cache``). The snapshot of ``revision`` is taken, else the only one. A commit that is
     ``pinned`` allows only its own snapshot, and only if no hub could complete it.
     """

@@ -174,7 +174,7 @@ class DialogTimes:
         return call.within(allowed - margin - call.elapsed())
 
     def allowance(self, turn: Turn) -> float:
-        """Compute the seconds a turn may take: its own limit, at most half of what its dialog has left.
+        """Compute the seconds a turn may take: its own limit, at most half of the time left to its dialog.
 
         The first turn of a dialog may use all of the dialog's seconds.
         """

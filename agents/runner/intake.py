@@ -23,17 +23,17 @@ from agents.turn import Turn
 
 _log = logging.getLogger(__name__)
 
-MAX_QUERY = 4_000  # characters of a question, or of a message, that are read; a 75-token answer needs no more
-MAX_MESSAGES = 40  # messages of a history that are read, the latest ones and the first; dialogs have at most six turns
+MAX_QUERY = 4_000  # characters of a question, or of a message, to read; a 75-token answer needs no more
+MAX_MESSAGES = 40  # messages of a history to read, the latest ones and the first; dialogs have at most six turns
 
 PHOTO_FORMATS = FORMATS
-"""Formats that a photo which was sent as a file may have."""
+"""Formats allowed for a photo sent as a file."""
 
 _ROLES = ("user", "assistant")
 _MAX_REASON = 300
 
 
-Decode = Callable[[Any, Turn], Image.Image]  # from what the evaluator passes as a turn's image to a picture
+Decode = Callable[[Any, Turn], Image.Image]  # from the evaluator's image of a turn to a picture
 
 
 def decode_image(image: Any) -> Image.Image:
@@ -83,7 +83,7 @@ def _fit_to(count: int, argument: Any, noun: str) -> list[Any]:
 def open_turn(query: Any, image: Any, history: Any, decode: Decode = _decode) -> Turn:
     """Open a turn from a query, a PIL image and a dialog.
 
-    What cannot be read is noted and left out.
+    Unreadable parts are noted and left out.
     """
     turn = Turn(query=tidy(query), image=None, history=_messages(history))
     turn.question = turn.query
@@ -135,10 +135,10 @@ def _message(value: Any) -> Message | None:
 
 
 def _is_list(value: Any) -> bool:
-    """Return whether a value holds items of a batch: text and a mapping do not."""
+    """Return whether a value has items of a batch: text and a mapping do not."""
     return isinstance(value, Iterable) and not isinstance(value, str | bytes | dict)
 
 
 def as_list(value: Any) -> list[Any]:
-    """Coerce an argument of a call to a list; [] for text, a mapping and what is not iterable."""
+    """Coerce an argument of a call to a list; [] for text, a mapping and non-iterables."""
     return list(value) if _is_list(value) else []

@@ -49,7 +49,7 @@ _NO_ENGINE = (
 """Modules that no model's adapter calls, and that call none: a thread whose innermost function of ours is in one of them is in no engine.
 Everywhere else it may be, and engines (llama.cpp, vLLM, torch modules) are not safe to enter twice."""
 _FAULTS = ((ModelError, Unanswered.MODEL), (SearchError, Unanswered.SEARCH), (TimeoutError, Unanswered.TIME))
-_MAX_REASON = 500  # characters; an error may quote megabytes of what it choked on
+_MAX_REASON = 500  # characters; an error may quote megabytes of its input
 
 
 class Pipeline:
@@ -95,7 +95,7 @@ class Pipeline:
         ``shorten`` maps a reply's limit of tokens to the one to use, which warms up models cheaply.
 
         Returns:
-            The turns in order. After a stage that hung they are not the objects that were given.
+            The turns in order. After a stage that hung they are not the given objects.
 
         Raises:
             CallCancelledError: The deadline is cancelled before the last stage begins.
@@ -146,7 +146,7 @@ class Pipeline:
             lease.end()
             self.hung[stage.name].append(error.thread)
             took, hung_in = self._clock() - started, where(error.thread)
-            if not hung_in.startswith(_NO_ENGINE):  # what a page took says nothing of the next
+            if not hung_in.startswith(_NO_ENGINE):  # one page's time says nothing of the next
                 self._times.at_least(stage.name, len(turns), took, short=short)
             reason = f"no end after {took:.2f} s, in {hung_in}"
             _log.error("stage %s hung: %s", stage.name, reason)
@@ -201,7 +201,7 @@ class Failure:
 
 
 def _describe_failure(error: BaseException) -> Failure:
-    """Describe what a stage raised; the type of the error gives the kind."""
+    """Describe a stage's exception; the type of the error gives the kind."""
     fault = Unanswered.STAGE
     for kinds, kind_fault in _FAULTS:
         if isinstance(error, kinds):

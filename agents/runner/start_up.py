@@ -1,6 +1,6 @@
 """Start-up: the models of a preset are loaded one after another, each step timed against the limit.
 
-A vLLM engine comes last, when the GPU's memory no longer changes: it measures what is left (vllm 0.10.2, worker.py,
+A vLLM engine comes last, when the GPU's memory no longer changes: it measures the rest (vllm 0.10.2, worker.py,
 ``memory_profiling``).
 """
 
@@ -116,7 +116,7 @@ def _load(models: ModelSet, role: str) -> Step:
 
 
 def _call_once(model: Any) -> None:
-    """Let a model work on a little of what it is for: most adapters load their weights only then; chat models may have ``warm_up``."""
+    """Let a model work on a small input of its kind: most adapters load their weights only then; chat models may have ``warm_up``."""
     picture = Image.new("RGB", _SIZE, "gray")
     calls: Sequence[tuple[str, Callable[[Any], object]]] = (
         ("score", lambda method: method([(_QUESTION, _TEXT)])),

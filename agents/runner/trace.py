@@ -106,7 +106,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class Reduction:
-    """Takes out of a record what may not be kept.
+    """Removes the parts of a record that may not be kept.
 
     Attributes:
         picture_notes: Notes that may describe the picture (``Stage.picture_notes``).
@@ -117,11 +117,11 @@ class Reduction:
 
     @property
     def keeps_texts(self) -> bool:
-        """True if records keep what was asked, found and answered."""
+        """True if records keep questions, findings and answers."""
         return self.settings.queries and self.settings.images
 
     def reduce(self, record: TurnRecord) -> TurnRecord:
-        """Return the record without what the settings leave out."""
+        """Return the record without the parts that the settings exclude."""
         has_texts, has_requests = self.settings.queries, self.settings.requests
         return replace(
             record,
@@ -135,7 +135,7 @@ class Reduction:
         )
 
     def _stage(self, record: StageRecord) -> StageRecord:
-        """Reduce a record to what traces may hold.
+        """Reduce a record to the parts allowed in traces.
 
         If questions or pictures are left out, so is every text of a stage: it may reveal both.
         """
@@ -186,15 +186,15 @@ class Reduction:
 
 
 class TraceWriter:
-    """Appends traces to a file, whose folder is made; a disk that is full costs the trace, not the answer.
+    """Appends traces to a file, whose folder is made; a full disk costs the trace, not the answer.
 
     Args:
         path: The file; None: no file.
-        settings: What file and ``listen`` may hold.
-        listen: Called with the records of each batch, as the file holds them.
+        settings: Parts allowed in the file and for ``listen``.
+        listen: Called with the records of each batch, as in the file.
         of_the_picture: Notes that may describe the picture (``Stage.picture_notes``).
         pictures: Folder for the pictures of requests; None: ``REQUEST_IMAGES`` beside the file.
-        listen_whole: Called with what a trace holds by default, for those who asked: a reply is no trace.
+        listen_whole: Called with the default fields of a trace, for those who asked: a reply is no trace.
         name_source: Returns the name for people of a source whose URL is a key; None: URLs are their own names.
     """
 

@@ -118,7 +118,7 @@ class IndexOptions(Options):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the indices that are asked for.
+    """Build the requested indices.
 
     Returns:
         Exit status: 0, 1 when the sources are bad, 2 for a wrong command line, 130 when stopped by Ctrl-C.
@@ -144,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def build(options: IndexOptions) -> None:
-    """Build the requested indices, embed only what is new, and print what was done.
+    """Build the requested indices, embed only new rows, and print a summary.
 
     Raises:
         SearchError: The sources are bad (``SourceError`` names each line), or an encoder cannot be loaded.
@@ -201,7 +201,7 @@ def _images(options: IndexOptions) -> list[ImageRow] | None:
 
 
 def _own_photos(options: IndexOptions, folder: Path, table: Path | None, name: str) -> list[ImageRow]:
-    """Read photos with a table or captions, tell what was left out, and copy them into the picture cache."""
+    """Read photos with a table or captions, report those left out, and copy them into the picture cache."""
     prefix = f"{name}/"  # pictures are cached by URL, so that two indices may not share one
     base_url = options.base_url or prefix
     rows, left_out = read_captions(folder, base_url) if table is None else read_table(table, folder, base_url, prefix)

@@ -20,7 +20,7 @@ def tensor_image_features(model: Any) -> Any:
     """Make a CLIP model's ``get_image_features`` return a tensor of shape (images, dimensions).
 
     ``cragmm_search`` divides what it gets by its norm. Under transformers 5 that is a ``BaseModelOutputWithPooling`` whose
-    ``pooler_output`` holds the projected features; 4 returned these alone. Only this one instance changes. Call it on a pipeline's
+    ``pooler_output`` has the projected features; 4 returned these alone. Only this one instance changes. Call it on a pipeline's
     ``image_model`` after it was constructed, and on a model that an index is built with.
 
     Returns:
@@ -41,11 +41,11 @@ def tensor_image_features(model: Any) -> Any:
 
 
 SHARED_COSINE = 2 / 3
-"""What the embeddings of any two pictures have in common: cosines of ``ObjectEmbedding``, c, become s + (1 - s) c.
+"""The common part of the embeddings of any two pictures: cosines of ``ObjectEmbedding``, c, become s + (1 - s) c.
 
-CLIP's embeddings lie in a narrow cone (Liang et al. 2022, "Mind the gap", section 2), so that the cosine of two unrelated pictures is
+CLIP's embeddings are in a narrow cone (Liang et al. 2022, "Mind the gap", section 2), so that the cosine of two unrelated pictures is
 well above 0, and the cuts of the research release (0.75) and of task 2's winner (0.725, 0.8) are made for such cosines.
-``ObjectEmbedding`` takes the common direction away; a component that is the same for all pictures puts one back. The order of the
+``ObjectEmbedding`` takes the common direction away; a component common to all pictures puts one back. The order of the
 pictures stays. With 2/3 the first hits above the release's cut are right about as often as wrong on validation (lab/notes/retrieval.md).
 """
 
@@ -96,7 +96,7 @@ def stand_in_clip(folder: Path) -> Path:
     Raises:
         OSError: The file system refuses.
     """
-    # A folder that is there is whole, since it came by a rename. No lock could be taken in a cache that is read-only.
+    # An existing folder is whole, since it came by a rename. No lock could be taken in a read-only cache.
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -114,7 +114,7 @@ _TINY_SIDE = 32  # pixels a side of the pictures of the tiny CLIP
 
 
 def save_tiny_clip(folder: Path, seed: int = 0) -> None:
-    """Write a random CLIP model with its processor into a folder that is there; tests run the CLIP path on it."""
+    """Write a random CLIP model with its processor into an existing folder; tests run the CLIP path on it."""
     from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, CLIPTokenizerFast
 
     vocabulary = {token: index for index, token in enumerate(("<|startoftext|>", "<|endoftext|>", "a", "a</w>"))}

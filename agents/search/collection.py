@@ -1,4 +1,4 @@
-"""A collection: a folder with what somebody wants to ask about, and the questions by which answers are checked.
+"""A collection: a folder with somebody's own photos and pages, and the questions that check answers about them.
 
 ::
 
@@ -12,7 +12,7 @@
 Photos or pages may be missing, and questions are needed only by ``crag test`` and ``crag calibrate``. The first line of a caption names
 what the photo shows. A further line such as ``height: 12 m`` is an attribute.
 
-The indices of a collection stand in the cache under a name that is made of the folder's own and a hash of its path.
+The indices of a collection are in the cache under a name made of the folder's own and a hash of its path.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ class Collection:
         """Return the collection in a folder.
 
         Raises:
-            SearchError: There is no such folder, it holds neither photos nor pages, a table without its photos, or two tables, or a
+            SearchError: There is no such folder, it has neither photos nor pages, a table without its photos, or two tables, or a
                 part of it is a link that leads out of it.
         """
         if not folder.is_dir():
             raise SearchError(f"there is no folder {folder}; name the folder of a collection")
         for name in (PHOTOS, *TABLES, PAGES):
             if not is_below(folder / name, folder):
-                raise SearchError(f"{folder / name} is a link that leads out of {folder}; copy what it leads to there")
+                raise SearchError(f"{folder / name} is a link that leads out of {folder}; copy its target there")
         collection = cls(folder)
         if all((folder / name).is_file() for name in TABLES):
-            raise SearchError(f"{folder} holds both {' and '.join(TABLES)}; keep one of them")
+            raise SearchError(f"{folder} has both {' and '.join(TABLES)}; keep one of them")
         if collection.photos is None and collection.pages is None:
             raise SearchError(
                 f"{folder} is no collection: it has neither {PHOTOS}/ nor {PAGES}/; docs/own_knowledge.md describes the folder"
@@ -96,7 +96,7 @@ class Collection:
 
     @property
     def gates(self) -> list[Path]:
-        """Files of the gates that were fitted to its questions."""
+        """Files of the gates fitted to its questions."""
         return sorted((self.folder / GATES).glob("*.json"))
 
     def gate_file(self, preset: str, models: Sequence[str]) -> Path:
@@ -120,7 +120,7 @@ class Collection:
         """Find the file of a source that ``name_source`` named.
 
         Returns:
-            The file and what follows it, such as ``#page=3``; None if it is no visible file of ``photos/`` or ``pages/``, also after links
+            The file and its fragment, such as ``#page=3``; None if it is no visible file of ``photos/`` or ``pages/``, also after links
             are followed.
         """
         path, mark, place = name.rpartition("#")
@@ -133,7 +133,7 @@ class Collection:
         path = self.folder / name
         try:
             return (path, place) if is_below(path, self.folder / parts[0]) and path.is_file() else None
-        except (OSError, ValueError):  # a name that is too long, NUL in it
+        except (OSError, ValueError):  # too long a name, NUL in it
             return None
 
     def _find_folder(self, name: str) -> Path | None:

@@ -15,7 +15,7 @@ from agents.search.pdf_pages import PdfDocument, read_pdf
 from agents.search.searchers import reason
 from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, SubprocessWorker
 
-_MAX_REPLY = 100_000_000  # bytes of what was read; one long text in each cell of a sheet has more
+_MAX_REPLY = 100_000_000  # bytes of the result; one long text in each cell of a sheet has more
 
 
 class UnreadableError(ValueError):
@@ -27,7 +27,7 @@ def read_pdf_apart(path: Path) -> PdfDocument:
 
     Raises:
         SourceError: The library for it is not installed.
-        UnreadableError: The file holds no such document, or one that takes too much time or memory.
+        UnreadableError: The file is no such document, or takes too much time or memory.
         OSError: The file cannot be opened.
     """
     fields = _read("pdf", path)
@@ -76,14 +76,14 @@ def _read(reader: str, path: Path) -> Any:
 
 
 def read_bytes(data: bytes) -> bytes:
-    """Read a document in the process: reader and path in, what was read or the error out."""
+    """Read a document in the process: reader and path in, the result or the error out."""
     reader, path = json.loads(data)
     kind: type[Exception] = UnreadableError
     try:
         reply = json.dumps([_READERS[reader](Path(path)), "", ""]).encode()
         if len(reply) <= _MAX_REPLY:
             return reply
-        message = f"it holds {len(reply):,} bytes of text, at most {_MAX_REPLY:,} are read; divide it"
+        message = f"it has {len(reply):,} bytes of text, at most {_MAX_REPLY:,} are read; divide it"
     except SourceError as error:
         kind, message = SourceError, str(error)
     except TooLargeError as error:

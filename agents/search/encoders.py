@@ -26,7 +26,7 @@ MINILM = "minilm"
 
 
 def text_checkpoint(name: str) -> str:
-    """Resolve a text encoder's name to what transformers loads.
+    """Resolve a text encoder's name to the name or path for transformers.
 
     Returns:
         The packaged folder for ``minilm``; any other name as it is.
@@ -43,7 +43,7 @@ def text_checkpoint(name: str) -> str:
 class IndexEncoder(ABC):
     """A model with its tokenizer or image processor, which embeds the contents of an index.
 
-    One that was loaded by a name is pickled as that name: each process that it is sent to loads its own, once.
+    One loaded by a name is pickled as that name: each receiving process loads its own, once.
     """
 
     what: ClassVar[str]
@@ -68,7 +68,7 @@ class IndexEncoder(ABC):
 
     def __reduce__(self) -> Any:
         if self.loaded is None:
-            raise TypeError("an encoder that was not loaded by a name cannot be sent to another process")
+            raise TypeError("only an encoder loaded by a name can be sent to another process")
         return _loaded, (type(self), *self.loaded)
 
     @cached_property
@@ -114,7 +114,7 @@ class TextIndexEncoder(IndexEncoder):
 
 
 class ImageIndexEncoder(IndexEncoder):
-    """Embeds the images of an index by a CLIP model and its processor, or by what speaks like them, ``efficientnet-lite2``."""
+    """Embeds the images of an index by a CLIP model and its processor, or by models of the same interface, ``efficientnet-lite2``."""
 
     what = "image"
 

@@ -130,8 +130,8 @@ class SearchGateway:
     ) -> list[Results[ImageHit]]:
         """Search the knowledge graph for the k nearest images of each image, nearest first.
 
-        Images are made upright and opaque by ``to_rgb``. What was found for a picture is kept: the turns of a dialog are about one photo. A
-        search that failed is made again. ``provided`` has for each image what the evaluator found for it, used if there
+        Images are made upright and opaque by ``to_rgb``. The hits of a picture are kept: the turns of a dialog are about one photo. A
+        search that failed is made again. ``provided`` has for each image the evaluator's hits for it, used if there
         is no pipeline. A search that another process makes is waited for until the deadline.
 
         Raises:
@@ -236,7 +236,7 @@ def _folder(pipeline: Any, attribute: str, name: str) -> Path:
 def _convert_provided(
     hits_by_query: Sequence[tuple[Hit, ...] | None], each: Callable[[Hit], Hit], otherwise: str
 ) -> list[Results[Hit]]:
-    """Convert what the evaluator found for each query into results.
+    """Convert the evaluator's hits of each query into results.
 
     Returns:
         An error for each query that the evaluator searched nothing for.
@@ -270,7 +270,7 @@ def _each(
         if record not in conversions:
             try:
                 conversions[record] = each(hit)
-            except Exception as error:  # noqa: BLE001 - parsers raise anything on what strangers wrote; the other hits are kept
+            except Exception as error:  # noqa: BLE001 - parsers raise anything on strangers' text; the other hits are kept
                 conversions[record] = f"a hit dropped: {reason(error)}"
         return conversions[record]
 

@@ -5,10 +5,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-MAX_NAME = 2_000  # characters of a page's name that are read
-MAX_SNIPPET = (
-    100_000  # characters of what was found of a page that are read: 0.04 s to clean at most; chunks have some thousands
-)
+MAX_NAME = 2_000  # characters of a page's name to read
+MAX_SNIPPET = 100_000  # characters of a page's found part to read: 0.04 s to clean at most; chunks have some thousands
 
 
 class SearchError(RuntimeError):
@@ -35,7 +33,7 @@ class ImageHit:
     @property
     def record(self) -> Hashable:
         """Deduplication key of a hit: equal for all hits of one record of the index, within one search."""
-        # By identity, since attributes cannot be hashed: results that number their own hits may hold two entities of one name.
+        # By identity, since attributes cannot be hashed: results that number their own hits may have two entities of one name.
         return self.index, self.url, tuple((entity.name, id(entity.attributes)) for entity in self.entities)
 
 
@@ -44,7 +42,7 @@ class WebHit:
     """A page found by web search; ``index`` is ``URL_chunk_N`` and ``score`` the cosine to the query.
 
     ``page_text`` is the whole page if the result (``page_content``) or the page cache has it; empty for a page that shows no text without
-    its scripts. ``page_snippet`` is the part that was found; empty if the result has the whole page alone.
+    its scripts. ``page_snippet`` is the found part; empty if the result has the whole page alone.
     """
 
     index: str
@@ -73,7 +71,7 @@ Hit = TypeVar("Hit", ImageHit, WebHit)
 
 @dataclass(frozen=True)
 class Results(Generic[Hit]):
-    """What one query found, or the reason why nothing could be searched; ``notes`` tell of hits dropped and pages not read."""
+    """The hits of one query, or the reason why the search failed; ``notes`` tell of hits dropped and pages not read."""
 
     hits: tuple[Hit, ...] = ()
     error: str | None = None

@@ -1,6 +1,6 @@
 """Publishes locally built indices in the layout of a Hugging Face cache, and makes the organiser's classes open them without a hub.
 
-Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` holds the 40 hexadecimal digits of
+Layout (huggingface_hub, "Understand caching"): ``HUB/datasets--ORG--NAME/refs/main`` contains the 40 hexadecimal digits of
 a revision, without a newline, and ``HUB/datasets--ORG--NAME/snapshots/<those digits>/`` the files.
 
 Opening a Chroma collection writes into its folder. Hence a process never opens a published snapshot but a copy of its own
@@ -28,9 +28,9 @@ from agents.search.hits import SearchError
 
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _DOWNLOAD = "snapshot_download"
-_REMOVED = ".removed-"  # before the names of snapshots that are being removed
+_REMOVED = ".removed-"  # prefix of snapshots in removal
 _COPIES = "crag-hub-"  # before the names of the folders of working copies
-_OWNER = ".owner"  # file in such a folder that its process holds locked
+_OWNER = ".owner"  # lock file of its process in such a folder
 _IDS = "index_metadata.pickle"
 _NEVER_WRITTEN = frozenset({"data_level0.bin", "link_lists.bin", _IDS})
 """Vectors of a Chroma collection, their graph and their ids. Where all three are there, opening and searching only read them; an index of
@@ -77,7 +77,7 @@ def find_published(hub: Path, template: str) -> dict[str, float]:
     """Find the published splits of the data sets whose ids are like ``org/name-{split}``.
 
     Returns:
-        The time of publication by what stands for ``{split}`` in the id.
+        The time of publication by the value of ``{split}`` in the id.
     """
     before, placed, after = template.partition("{split}")
     start = f"datasets--{before.replace('/', '--')}"
@@ -106,7 +106,7 @@ def publish(hub: Path, dataset_id: str, revision: str, work: Path) -> Path:
     snapshot = snapshot_path(hub, dataset_id, revision)
     snapshot.parent.mkdir(parents=True, exist_ok=True)
     if snapshot.is_dir():
-        # The name stands for the content: what is there is a whole copy of the same, since it came by a rename.
+        # The name identifies the content: an existing folder is a whole copy of it, since it came by a rename.
         shutil.rmtree(work)
     else:
         work.rename(snapshot)

@@ -2,7 +2,7 @@
 
 The slow part, embedding, goes into the embedding cache batch by batch and survives a kill at any point. The collection
 itself is then written from the cache in one go (seconds for 10,000 vectors) into a work folder which is renamed into
-the hub once it is whole: what a kill leaves behind is a work folder that the next run throws away, so nothing can be
+the hub once it is whole: a kill leaves a work folder that the next run removes, so nothing can be
 lost or doubled.
 
 Traps of the organiser's package that the format answers: ``collection.get()`` gives insertion order and image data is
@@ -65,7 +65,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an index holds, as written beside it."""
+    """Manifest of an index, written beside it."""
 
     collection: str  # the Chroma collection
     count: int  # its rows
@@ -84,7 +84,7 @@ class Manifest:
         """Read the manifest of a snapshot.
 
         Returns:
-            None for a snapshot that was not built here.
+            None for a snapshot not built here.
         """
         try:
             return cls(**parse_json((snapshot / MANIFEST).read_bytes()))
@@ -97,7 +97,7 @@ class BuiltIndex:
     """A published index."""
 
     path: Path | str  # its snapshot, or where else it is
-    manifest: Manifest  # what it holds
+    manifest: Manifest  # its contents
     embedded: int  # contents embedded in this run; the rest came from the cache
     fresh: bool  # whether it was written in this run; False where it was there already
     left_out: tuple[str, ...] = ()  # images that cannot be decoded, and why
@@ -167,7 +167,7 @@ class IndexBuilder:
         repeated = dict.fromkeys(row.page_url for row in rows if counts[row.id] > 1)
         if repeated:
             raise SearchError(
-                f"{len(repeated)} pages stand in several sources, such as {shorten_name(next(iter(repeated)))}; "
+                f"{len(repeated)} pages are in several sources, such as {shorten_name(next(iter(repeated)))}; "
                 "leave one of them out, or put --base-url URL before the paths of documents"
             )
         stored: list[Row] = []
@@ -201,13 +201,11 @@ class IndexBuilder:
         with FileLock(folder / ".building.lock"):
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
             if Manifest.read(snapshot) == manifest:
-                # This also renews the time of ``main``: the split that is searched by default is the one indexed last.
+                # This also renews the time of ``main``: the default split is the one indexed last.
                 point(self.hub, dataset_id, manifest.revision)
                 return BuiltIndex(snapshot, manifest, embedded, fresh=False)
             work = folder / ".building"
-            shutil.rmtree(
-                work, ignore_errors=True
-            )  # left by a run that was killed; no other is at work, we hold the lock
+            shutil.rmtree(work, ignore_errors=True)  # left by a killed run; no other is at work, since we have the lock
             work.mkdir()
             with _explain_write_faults(work):
                 self._write_collection(work, rows, manifest)
@@ -231,7 +229,7 @@ class IndexBuilder:
                     )
                     bar.update(len(batch))
             if collection.count() != manifest.count:
-                raise SearchError(f"{manifest.collection} holds {collection.count()} rows instead of {manifest.count}")
+                raise SearchError(f"{manifest.collection} has {collection.count()} rows instead of {manifest.count}")
 
 
 def image_key(encoder: Encoder, row: ImageRow) -> bytes:
@@ -303,7 +301,7 @@ def chroma(folder: Path) -> Iterator[ClientAPI]:
     try:
         yield chromadb.PersistentClient(path=str(folder), settings=Settings(anonymized_telemetry=False))
     finally:
-        SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those that are in use stay as they are
+        SharedSystemClient.clear_system_cache()  # clients of Chroma 1.4 cannot be closed; those in use stay as they are
 
 
 @contextlib.contextmanager
@@ -340,7 +338,7 @@ def content_hash(rows: Sequence[Row]) -> str:
 
 
 def _remove_older(snapshot: Path) -> None:
-    """Earlier snapshots of the same data set that were built here; processes serve from copies of them."""
+    """Earlier snapshots of the same data set built here; processes serve from copies of them."""
     for other in list(snapshot.parent.iterdir()):
         if other != snapshot and Manifest.read(other) is not None:
             remove_snapshot(other)

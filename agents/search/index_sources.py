@@ -16,7 +16,7 @@ from agents.search.hits import Entity, SearchError
 
 _MAX_REPORTED = 20
 
-CHUNK_WORDS = 200  # words a chunk holds at most: about 270 tokens, well inside the 512 that the text encoder sees
+CHUNK_WORDS = 200  # most words of a chunk: about 270 tokens, well inside the 512 that the text encoder sees
 
 _WITHOUT_BLANKS = re.compile(  # signs of Thai, Lao, Burmese, Khmer, Japanese and Chinese
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
@@ -25,7 +25,7 @@ _SIGNS = 2  # of those that count as a word: the text encoder takes each for a t
 _MOST_CHARACTERS = 12  # that count as one word: what has fewer blanks is no prose
 _LINE = 20_000  # characters; the splitter's time grows with the square of a longer line
 
-_CHUNK, _CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by what stands before the first "_chunk" of an id
+_CHUNK, _CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by the part before the first "_chunk" of an id
 
 Text = Annotated[str, Field(strict=True)]
 Filled = Annotated[str, Field(strict=True, pattern=r"\S")]
@@ -79,7 +79,7 @@ class ChunkRow:
 
     @property
     def embedded_text(self) -> str:
-        """Text that is embedded: name and text together, as in the organiser's index, without HTML entities."""
+        """Text to embed: name and text together, as in the organiser's index, without HTML entities."""
         return html.unescape(f"{self.page_name} {self.page_snippet}")
 
 
@@ -124,7 +124,7 @@ def read_pages(files: Sequence[Path], words: int = CHUNK_WORDS) -> list[ChunkRow
 
 
 def chunk_pages(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRow]:
-    """Return the chunks of pages, in order of first appearance; a URL that comes again adds the chunks that are new."""
+    """Return the chunks of pages, in order of first appearance; a URL that comes again adds its new chunks."""
     names: dict[str, str] = {}  # the first one that says something
     texts: dict[str, dict[str, None]] = {}
     for page in pages:
@@ -142,7 +142,7 @@ def _lines(file: Path, kind: TypeAdapter[_Line], problems: list[str]) -> Iterato
         content = file.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise SourceError(f"cannot read {file}: {error}") from error
-    # Not splitlines(): JSON strings may hold U+2028 and similar characters unescaped.
+    # Not splitlines(): JSON strings may contain U+2028 and similar characters unescaped.
     for number, line in enumerate(content.split("\n"), start=1):
         if line.strip():
             try:
@@ -174,7 +174,7 @@ def _count_words(text: str) -> int:
 
 
 def _break_lines(text: str) -> str:
-    """Break lines that are too long for the splitter, between words if possible."""
+    """Break lines too long for the splitter, between words if possible."""
     return "\n".join(part for line in text.split("\n") for part in (_wrap(line) if len(line) > _LINE else [line]))
 
 

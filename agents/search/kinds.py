@@ -20,13 +20,13 @@ from agents.search.searchers import ReadySearch, Searcher, reason
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 DEPENDENCIES = ("cache", "split")
-"""Parameters of a class that are no options: the folder of caches, and the split of the command line."""
+"""Parameters of a class other than options: the folder of caches, and the split of the command line."""
 
 _Query = TypeVar("_Query")
 
 
 class Search(Protocol):
-    """What a class of a kind of search has; None for a searcher that it lacks. Each is read only if the run searches for its hits."""
+    """Parts of a class of a kind of search; None for a missing searcher. Each is read only if the run searches for its hits."""
 
     @property
     def images(self) -> Searcher[Image.Image, ImageHit] | None:
@@ -38,7 +38,7 @@ class Search(Protocol):
 
 
 def open_search(search: SearchModels, *, split: str, cache: Path, web: bool = True, images: bool = True) -> ReadySearch:
-    """Open a search that is not the organiser's pipeline.
+    """Open a search other than the organiser's pipeline.
 
     Raises:
         SearchError: The class cannot be imported, an option is unknown, or the search cannot be opened.
@@ -81,7 +81,7 @@ class CheckedSearcher(Generic[_Query, Hit]):
     """Searcher of somebody else whose results are checked: the stages rely on their number and types.
 
     Args:
-        searcher: That searcher; None for one that is never asked.
+        searcher: That searcher; None if it is never asked.
         hit: Type of its hits.
     """
 
@@ -94,7 +94,7 @@ class CheckedSearcher(Generic[_Query, Hit]):
 
         Raises:
             SearchError: The searcher is missing, or returns something else.
-            Exception: What the searcher raises.
+            Exception: Any error of the searcher.
         """
         if self._searcher is None:
             raise SearchError("the profile's kind of search has no such searcher")

@@ -32,9 +32,9 @@ from agents.search.pages.web_cache import cache_name
 from agents.search.searchers import reason
 from agents.texts.markdown_tables import repeat_headers, write_table
 
-FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table that are no attributes
+FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table other than attributes
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif")
-"""Suffixes of files that are read as photos."""
+"""Suffixes of photos."""
 WORKBOOK = ".xlsx"
 _REQUIRED = (ENTITY, FILE)
 
@@ -48,13 +48,13 @@ _PARTS = re.compile(  # a folder that browsers write beside a saved page, in the
     r"(.+)[_.-](?:files|dateien|fichiers|archivos|arquivos|bestanden|filer|file|pliki)", re.IGNORECASE
 )
 _UNSEEN = (".", "~$")
-_NOT_FOLLOWED = "{}: this link is not followed; copy what it leads to there"
+_NOT_FOLLOWED = "{}: this link is not followed; copy its target there"
 
 
 def read_table(table: Path, folder: Path, base_url: str = "", prefix: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read a CSV file (comma, semicolon or tab, UTF-8) or the first sheet of a workbook: a row an image, in order of first appearance.
 
-    ``file`` is a photo's path relative to ``folder``, ``entity`` what it shows, ``url`` where it comes from (``base_url`` and the path
+    ``file`` is a photo's path relative to ``folder``, ``entity`` the thing in it, ``url`` its address (``base_url`` and the path
     if that is missing or empty; else ``#``, ``prefix`` and the path are put behind it, since pictures are kept by their URL); every other
     column is an attribute. A file that comes again shows another entity as well. Rows of the same entity are merged, and the first value
     of an attribute stands.
@@ -101,7 +101,7 @@ def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]
 
 
 def _describe(entities: dict[str, Entity], name: str, attributes: Mapping[str, str]) -> str:
-    """Add attributes to the entity of a name, in whatever case that is spelled; its first spelling and first values stand.
+    """Add attributes to the entity of a name, in whatever case that is spelled; its first spelling and first values are kept.
 
     Returns:
         The entity's key.
@@ -120,8 +120,8 @@ def _address(url: str, path: str, base_url: str, prefix: str) -> str:
 def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], list[str]]:
     """Read the photos below a folder, each with a caption beside it: ``mill.txt`` for ``mill.jpg``.
 
-    The first line of a caption names what the photo shows. A further line ``height: 12 m`` is an attribute; further lines without ": "
-    are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute stands.
+    The first line of a caption names the thing in the photo. A further line ``height: 12 m`` is an attribute; further lines without ": "
+    are the attribute ``description``. Photos with the same name show the same thing, and the first value of an attribute is kept.
 
     Returns:
         The rows, and why files below the folder were left out.
@@ -153,14 +153,14 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
             name, *lines = [line.strip() for line in text.splitlines() if line.strip()]
         except OSError:
             problems.append(
-                f"{folder / photo} has no caption; write what it shows into {caption.name}, or list it in a table"
+                f"{folder / photo} has no caption; name the thing in the photo in {caption.name}, or list it in a table"
             )
             continue
         except TooLargeError as error:
             problems.append(f"{folder / caption} is no caption: {error}")
             continue
         except ValueError:
-            problems.append(f"{folder / caption} is empty; its first line has to name what the photo shows")
+            problems.append(f"{folder / caption} is empty; its first line has to name the thing in the photo")
             continue
         keys[photo] = _describe(entities, name, _attributes(lines))
     if not keys:
@@ -210,7 +210,7 @@ def _unusable(folder: Path, name: str) -> str:
         return f"{shorten_name(name)} is no name of a photo ({shorten_name(error)})"
     if not below:
         return (
-            f"{shorten_name(name)} lies outside of {folder}; a photo lies below that folder and is named relative to it"
+            f"{shorten_name(name)} is outside of {folder}; a photo has to be below that folder and named relative to it"
         )
     return "" if there else f"there is no photo {shorten_name(folder / name)}"
 
@@ -228,7 +228,7 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
             for row in reader:
                 where = f"{table}:{reader.line_num}"
                 if None in row or row.get("", "").strip():
-                    raise SourceError(f"{where}: more cells than columns; a cell that holds {delimiter!r} takes quotes")
+                    raise SourceError(f"{where}: more cells than columns; a cell with {delimiter!r} takes quotes")
                 cells = {name: value.strip() for name, value in row.items() if name}
                 if any(cells.values()):  # spreadsheets write rows of empty cells
                     yield where, cells
@@ -252,7 +252,7 @@ def _cells_of_workbook(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     for number, row in enumerate(rows, 2):
         where = f"{table}: row {number}"
         if any(text for name, text in zip(names, row, strict=True) if not name):
-            raise SourceError(f"{where}: a cell stands in a column without a name")
+            raise SourceError(f"{where}: a cell is in a column without a name")
         yield where, {name: text for name, text in zip(names, row, strict=True) if name}
 
 
@@ -269,7 +269,7 @@ def _name_column(name: str) -> str:
 
 
 def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
-    """Copy photos into the picture cache, for presets that look at what image search found."""
+    """Copy photos into the picture cache, for presets that look at the hits of image search."""
     for row in rows:
         target = folder / cache_name(row.url)
         try:
@@ -325,7 +325,7 @@ def _find_parts(paths: Sequence[Path]) -> dict[Path, Path]:
 
 
 def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:
-    """Read the pages of a file below a folder that hold text.
+    """Read the pages with text of a file below a folder.
 
     Returns:
         The pages, and why all or some are missing ("" if none is).
@@ -358,7 +358,7 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         return [], str(error)
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error)
-    nothing = "it holds no text" + (_SCAN if ending == _PDF else "")
+    nothing = "it has no text" + (_SCAN if ending == _PDF else "")
     return text_pages, problem or ("" if text_pages else nothing)
 
 
@@ -397,7 +397,7 @@ def _title(page: str) -> str:
 
 
 def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
-    """Read a Markdown file, with all that stands in it unless its first lines are fields.
+    """Read a Markdown file, with its whole text unless its first lines are fields.
 
     Returns:
         The page, and why its fields are not read.
@@ -406,7 +406,7 @@ def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
     fields: dict[str, object] = {}
     try:
         document = parse_front_matter(text)
-        if document.metadata:  # what stands between two lines of "---" may be a text
+        if document.metadata:  # the part between two lines of "---" may be a text
             fields, text = document.metadata, document.content
     except ValueError as error:
         problem = f"its fields, which are indexed as text: it has a {error}"
@@ -423,14 +423,14 @@ def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
     """Read the pages of a PDF.
 
     Returns:
-        The pages that hold text, and why others are missing.
+        The pages with text, and why others are missing.
     """
     document = read_pdf_apart(path)
     title = document.title or path.stem
     pages = [Page(f"{url}#page={number}", f"{title}, page {number}", text) for number, text in document.texts.items()]
     problems = []
     if document.empty and pages:
-        verb = "hold" if len(document.empty) > 1 else "holds"
+        verb = "have" if len(document.empty) > 1 else "has"
         problems.append(f"{_name_pages(document.empty)} {verb} no text{_SCAN}")
     if document.broken:
         problems.append(f"{_name_pages([*document.broken])} cannot be read: {next(iter(document.broken.values()))}")

@@ -1,6 +1,6 @@
 """Reads pages of PDF files as people read them: column by column, tables row by row.
 
-A PDF says where each letter is and nothing of words, lines and columns. pdfplumber finds words, and tables that are ruled. Columns, and
+A PDF says where each letter is and nothing of words, lines and columns. pdfplumber finds words, and ruled tables. Columns, and
 tables without rules, are told by the blank that runs between them through three lines or more.
 """
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _MAX_BYTES, _MAX_PAGES = 200 * 2**20, 10_000  # a PDF may have pictures
 _LINES_OF_COLUMNS = 3  # beside each other, at least
 _GUTTER = 0.9  # of a line's height: as wide is the blank between two columns, at least
-_SPACE = 0.12  # of a line's height: words that are nearer are one word in two sizes
+_SPACE = 0.12  # of a line's height: nearer words are one word in two sizes
 _TALLEST = 2.5  # times the height of a line: a taller letter or table beside it is a line of its own
 _RAISED, _SMALLER = 0.15, 0.85  # of the height of the word before
 _TALL = 1.15  # times the height of the lines of columns: such a line above them is their heading
 _APART = 1.6  # times the usual distance of lines: what is so far below a column is not its end
 _PROSE_CHARACTERS, _PROSE_FILL = 18, 0.55  # of the lines of a column of prose on average, and of its width
-_MAX_WORDS, _MAX_LINES, _MAX_RULES = 20_000, 1_000, 3_000  # of a page; what has more is read as it is drawn
+_MAX_WORDS, _MAX_LINES, _MAX_RULES = 20_000, 1_000, 3_000  # of a page; a page with more is read as it is drawn
 _LIGATURES = str.maketrans(
     dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
 )
@@ -59,7 +59,7 @@ class PdfDocument:
     Attributes:
         title: Its title; "" if it has none but the name of a file.
         texts: Text of each page by its number, from 1.
-        empty: Numbers of the pages that show something and hold no text.
+        empty: Numbers of the pages with content but no text.
         broken: Why pages cannot be read, by number.
     """
 
@@ -76,7 +76,7 @@ def read_pdf(path: Path) -> PdfDocument:
         SourceError: pdfplumber is not installed.
         TooLargeError: The file has more bytes or pages than are read.
         ValueError: The file takes a password.
-        Exception: Whatever the parser raises for a file that is no PDF.
+        Exception: Whatever the parser raises for a file other than a PDF.
     """
     try:
         import pdfplumber
@@ -217,14 +217,14 @@ def read_page(page: Page) -> str:
 
 
 def join_lines(text: str) -> str:
-    """Join words that are divided at the ends of lines, and write ligatures in letters."""
+    """Join words divided at the ends of lines, and write ligatures in letters."""
     text = _SOFT_HYPHEN.sub("", text.translate(_LIGATURES))
     text = _HYPHEN.sub(lambda match: _join(text, match), text)
     return _DASH_IN_FIGURES.sub(r"\1", text)
 
 
 def _join(text: str, match: re.Match[str]) -> str:
-    """Return what stands for a hyphen at the end of a line: nothing, if both halves are written small."""
+    """Return the replacement of a hyphen at the end of a line: nothing, if both halves are written small."""
     return "" if text[match.start() - 1].islower() and text[match.end()].islower() else "-"
 
 
@@ -300,7 +300,7 @@ def _find_columns(lines: Sequence[_Line], start: int) -> tuple[int, list[_Gap]]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Lines that are cut into columns.
+    """Lines cut into columns.
 
     Attributes:
         rows: Part of each line in each column.
@@ -400,7 +400,7 @@ def _find_notes(words: Sequence[_Word]) -> set[str]:
 
 
 def _find_tables(page: Page) -> list[Table]:
-    """Find ruled tables of two rows and two columns at least, most of whose cells hold text."""
+    """Find ruled tables of two rows and two columns at least, most of whose cells contain text."""
     if len(page.lines) + len(page.rects) + len(page.curves) > _MAX_RULES:
         return []  # a drawing
     tables = []

@@ -30,7 +30,7 @@ def open_pipeline(
 ) -> Any:
     """Open a ``cragmm_search.search.UnifiedSearchPipeline``.
 
-    ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of indices that were built here,
+    ``organiser`` leaves everything to Hugging Face's own cache and settings; ``embedded`` opens copies of indices built here,
     for which nothing is asked of a hub.
 
     Raises:
@@ -69,7 +69,7 @@ def open_pipeline(
 
 
 def _weights(model: str) -> str:
-    """Return what the organiser's code, which knows no revision, loads an encoder by."""
+    """Return the name or path of an encoder for the organiser's code, which knows no revision."""
     try:
         return snapshot(model)
     except OSError as error:

@@ -1,6 +1,6 @@
 """Parses the evidence that the research release passes with each turn (``rag_context_list``), since it searches itself.
 
-The text holds the names of the entities whose pictures look like the question's (cosine above 0.75), best first, the attributes of those
+The text has the names of the entities whose pictures look like the question's (cosine above 0.75), best first, the attributes of those
 that have any (``Entity 1: NAME`` and ``Entity attributes: {JSON}``), and web pages, best first, between ``<DOC>`` and ``</DOC>``.
 """
 
@@ -19,7 +19,7 @@ MIN_IMAGE_SCORE = 0.75
 PAGE_SCORE = 0.5
 """Placeholder score of every page: the context has none. Equal scores keep the pages in their order."""
 
-MAX_CHARACTERS = 400_000  # characters of a context that are read; the research release writes about 40,000 at most
+MAX_CHARACTERS = 400_000  # characters of a context to read; the research release writes about 40,000 at most
 
 _NAMES = re.compile(r"\blist of entity names\b[^:\n]{0,200}:(?P<names>[^\n]*)")
 _ENTITY = re.compile(r"^Entity \d+:(?P<name>[^\n]*)$", re.MULTILINE)
@@ -41,7 +41,7 @@ def parse_provided(text: Any) -> ProvidedContext:
     """Parse a context of the research release into hits. Never raises.
 
     Returns:
-        No hits for what is malformed or no text.
+        No hits for a malformed value.
     """
     if not isinstance(text, str):
         return ProvidedContext()

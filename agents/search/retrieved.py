@@ -14,10 +14,10 @@ from agents.texts.injection import gives_orders, neutral
 from agents.texts.text import clean, one_line, visible_text
 from agents.texts.wikitext import KEPT_VALUES, plain
 
-MAX_VALUES = 400  # values of an entity that are read; real infoboxes have some dozens
-MAX_CHARACTERS = 8_000  # characters of one raw value that are read
+MAX_VALUES = 400  # values of an entity to read; real infoboxes have some dozens
+MAX_CHARACTERS = 8_000  # characters of one raw value to read
 KEPT_ENTITIES = 1_000  # entities that are remembered as they were made safe, of a few kilobytes each
-MAX_OF_ENTITY = 200_000  # characters of all values of an entity that are read
+MAX_OF_ENTITY = 200_000  # characters of all values of an entity to read
 
 _MAX_NAME = 300
 _MAX_DEPTH = 6
@@ -89,7 +89,7 @@ def _made_safe(name: str, attributes: str) -> Entity:
 
 
 class _WhenRead(Mapping[str, Any]):
-    """Attributes that are made safe when they are first read."""
+    """Attributes, made safe at their first reading."""
 
     def __init__(self, raw: Callable[[], Mapping[str, Any]]) -> None:
         self._raw = raw
@@ -124,7 +124,7 @@ def _disarm(text: str, decode: Callable[[str], str]) -> str:
 def _repeat(text: str, step: Callable[[str], str], first_step: int = 0) -> str:
     """Apply a step until the text stops changing.
 
-    Entities may hide tags and entities, and what is taken out may leave new ones behind.
+    Entities may hide tags and entities, and removals may leave new ones behind.
 
     Returns:
         "" if the text still changes after ``2 * _MAX_STEPS`` steps.
@@ -174,7 +174,7 @@ class _BoundedCopy:
 def _key(key: str) -> str | None:
     """Clean the name of an attribute, which becomes "The <key> of <entity> is <value>".
 
-    Only a name that is not plain words is looked at closely: ``system`` is a key, not a header.
+    Only a name other than plain words is looked at closely: ``system`` is a key, not a header.
 
     Returns:
         None for a name that gives orders.
@@ -188,7 +188,7 @@ def _key(key: str) -> str | None:
 def _harmless(value: str) -> str:
     """Neutralise a raw value, and turn it into plain text if something has to be taken out.
 
-    Orders are found however the value's markup tears the words. A value that holds nothing of the kind stays as it is.
+    Orders are found however the value's markup tears the words. A value without orders stays unchanged.
     """
     decoded = _repeat(value, html.unescape) if "&" in value else value
     torn = (_TORN.sub("", value), _TORN.sub(" ", value)) if _MARKS.search(value) else (value,)

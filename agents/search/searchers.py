@@ -1,7 +1,7 @@
 """Batched search: through the public components of the organiser's pipeline where it has them, else one call for each query.
 
-What the parts compute is what ``cragmm_search`` 0.5.1 computes for one query (search.py, image_search.py, web_search.py):
-embedding of length 1, vector query, score = 1 - cosine distance, chunks merged by what stands before ``_chunk``.
+The parts compute the same as ``cragmm_search`` 0.5.1 for one query (search.py, image_search.py, web_search.py):
+embedding of length 1, vector query, score = 1 - cosine distance, chunks merged by the part before ``_chunk``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Searcher(Protocol[Query_contra, Hit]):
 
 @dataclass
 class ReadySearch:
-    """Searches that are made elsewhere, with what the gateway reads of a pipeline, whose place this takes."""
+    """Searches made elsewhere, in place of a pipeline and with the attributes that the gateway reads."""
 
     images: Searcher[Image.Image, ImageHit]
     web: Searcher[str, WebHit]
@@ -227,7 +227,7 @@ def _unmistakable(image: Image.Image) -> Image.Image:
 def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """Keep the nearest chunk of each page, nearest page first.
 
-    What stands before ``_chunk`` in an index is the page (web_search.py).
+    The part before ``_chunk`` in an index is the page (web_search.py).
     """
     pages: dict[str, tuple[str, float]] = {}
     for index, score in chunks:

@@ -1,4 +1,4 @@
-"""One search for all agents of a machine: an actor of Ray that holds indices and encoders, and what asks it (docs/scale.md)."""
+"""One search for all agents of a machine: an actor of Ray with indices and encoders, and its client (docs/scale.md)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _log = logging.getLogger(__name__)
 
-_READ = ("image_search", "web_search", "picture_folder", "page_folder")  # what the gateway reads of a pipeline
+_READ = ("image_search", "web_search", "picture_folder", "page_folder")
+"""Attributes of a pipeline that the gateway reads."""
 
 T = TypeVar("T")
 
 
 class SearchActor(NodeActor):
-    """Runs in the process of Ray: a pipeline that searches what several agents ask as one batch.
+    """Runs in the process of Ray: a pipeline that searches several agents' queries as one batch.
 
     Until it is created Ray has calls wait, or fail at once if it died before.
 
@@ -55,7 +56,7 @@ class SearchActor(NodeActor):
         """Return the attributes of the pipeline that the gateway reads.
 
         Raises:
-            Exception: What opening the pipeline raised.
+            Exception: Any error of opening the pipeline.
         """
         if self._fault is not None:
             raise self._fault
@@ -78,7 +79,7 @@ class SharedSearch(ReadySearch):
 
     Raises:
         GoneError: The actor has died and Ray does not start it again, or it was not opened within ``START_SECONDS``.
-        Exception: What opening the pipeline raised.
+        Exception: Any error of opening the pipeline.
     """
 
     def __init__(self, actor: Any) -> None:
@@ -88,7 +89,7 @@ class SharedSearch(ReadySearch):
         super().__init__(_Images(self._ask), _Pages(self._ask), **self._open())
 
     def kept_up(self, ask: Callable[[], T], cancel: Callable[[], object], cancelled: type[Exception]) -> T:
-        """Return what a call of the agent gives, and repeat the call if the actor dies meanwhile.
+        """Return the result of a call of the agent, and repeat the call if the actor dies meanwhile.
 
         The call is cancelled, and made again once the search is back. After ``MAX_DEATHS`` the call goes to its end with the errors of the
         searches that fail.
@@ -96,7 +97,7 @@ class SharedSearch(ReadySearch):
         Args:
             ask: Makes the call.
             cancel: Has the call raise ``cancelled``.
-            cancelled: What the call raises when it is cancelled. If the actor did not die, it is raised on.
+            cancelled: Error of the call when it is cancelled. If the actor did not die, it is raised on.
         """
         self._on_loss = cancel
         for _ in range(MAX_DEATHS):

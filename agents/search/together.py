@@ -1,4 +1,4 @@
-"""Combine concurrent searches: each batch holds the calls that arrived during the one before."""
+"""Combine concurrent searches: each batch has the calls that arrived during the one before."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Together(Generic[Query, Hit]):
 
         Raises:
             SearchError: The search has not begun within ``seconds``.
-            Exception: What the search raises.
+            Exception: Any error of the search.
         """
         request: _Request[Query, Hit] = _Request(queries, k, self._clock() + seconds)
         with (

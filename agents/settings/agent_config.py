@@ -33,7 +33,7 @@ class AgentConfig:
     """
 
     preset: str  # name of the preset, or the path of its file
-    profile: Profile  # the models by role, with what the profile says for this preset
+    profile: Profile  # the models by role, with the profile's options for this preset
     settings: Settings  # the preset's settings under the profile, changes of the command line included
     cache: Path = DEFAULT_CACHE  # folder of indices, pictures, pages and converted weights
 
@@ -68,7 +68,7 @@ class AgentConfig:
         is_collection: bool = False,
         **fields: Any,  # further fields of the configuration
     ) -> tuple[Self, list[str]]:
-        """Return the configuration, and what ``unknown_variables`` says of the environment."""
+        """Return the configuration, and the result of ``unknown_variables``."""
         whole = load_settings(preset, profile, overrides=overrides, collection=is_collection)
         settings = whole.without(without)
         left_out = {*whole.stage_classes} - {*settings.stage_classes}

@@ -1,15 +1,15 @@
 """Typed settings of a preset, a TOML file in ``presets/``, under a profile (``agents.profiles.profile``).
 
-A preset names its stages and, in a table of the stage's name, what differs from the defaults of that stage (``agents.stage.StageOptions``).
+A preset names its stages and, in a table of the stage's name, the changes to its defaults (``agents.stage.StageOptions``).
 ``load_settings`` reads it once. Each field is taken from the last of these that names it: the defaults, the profile's ``[limits]``, the
 preset, the preset's ``[models.NAME]`` for the profile's models, its ``[profiles.blind]`` if the profile's chat model does not see, and
 then ``[profiles.blind_collection]`` for a collection, its ``[profiles.NAME]`` for the profile, environment variables
-(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it stands.
+(``CRAG_ANSWER__K=3``), ``--set answer.k=3``. A setting of a stage that the preset does not have is refused, wherever it is set.
 
 ``extends = "best"`` takes all of another preset, which may extend one itself, by its name or the path of its file, relative to this one.
 The tables of the extension come after all tables of its base, those for models and profiles included; ``stages`` replaces the whole list.
 
-``[models.NAME]`` holds what was fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
+``[models.NAME]`` has the values fitted to a model, such as a cut on its scores, wherever a profile has that model as its chat model, in
 its image search, as its coarse or fine reranker, or as its matcher (``Profile.model_names``). ``[models."A + B"]`` holds where a profile
 has both, and comes after those of one model.
 """
@@ -68,19 +68,19 @@ VARIABLES = frozenset(
         "CRAG_SOAK",
     }
 )
-"""Environment variables of this project that are no settings."""
+"""Environment variables of this project other than settings."""
 
-NO_VALUE = "null"  # what stands for "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
+NO_VALUE = "null"  # spelling of "no value" in ``--set`` (TOML has no word for it): ``finalise.max_idk=null``
 
 BLIND = "blind"
-"""Name of the table of ``[profiles]`` that holds under every profile whose chat model does not see (``Profile.sees``)."""
+"""Name of the table of ``[profiles]`` that applies under every profile whose chat model does not see (``Profile.sees``)."""
 
 BLIND_COLLECTION = "blind_collection"
 """Name of the table that comes after it where a collection is searched: its table of photos has the owner's columns."""
 
 
 class GuardSettings(Table):
-    """Protection against what is retrieved."""
+    """Protection against retrieved text."""
 
     injection: bool = Field(
         True,
@@ -90,7 +90,7 @@ class GuardSettings(Table):
 
 
 class TraceSettings(Table):
-    """What a trace may hold."""
+    """Allowed parts of a trace."""
 
     queries: bool = Field(
         True,
@@ -111,7 +111,7 @@ class TraceSettings(Table):
         if self.requests and not (self.queries and self.images):
             raise PydanticCustomError(
                 "requests",
-                "requests hold questions and pictures: trace.requests needs trace.queries and trace.images",
+                "requests contain questions and pictures: trace.requests needs trace.queries and trace.images",
             )
         return self
 
@@ -160,7 +160,7 @@ class Settings(Table):
             stages = [stage for stage in stages if stage in self.stages]
             if not stages:
                 choices = ", ".join([*(by_name[each] for each in classes if classes[each].kind != "decides"), *groups])
-                raise SettingsError(f"stage {name!r} is not part of this preset; what can be left out: {choices}")
+                raise SettingsError(f"stage {name!r} is not part of this preset; you can leave out: {choices}")
             left_out.update(stages)
         for name, stage in by_name.items():
             if stage in left_out and classes[name].kind == "decides":
@@ -247,7 +247,7 @@ class _Layer:
         return cls(name, table, profiles, models)
 
     def select(self, models: Collection[str], overlays: Sequence[str]) -> list[Mapping[str, Any]]:
-        """Return the tables that hold for a profile, the later one last; those for more models come after those for fewer."""
+        """Return the tables that apply to a profile, the later one last; those for more models come after those for fewer."""
         fitted = [key for key in self.models if _split_models(key) <= {*models}]
         fitted.sort(key=lambda key: len(_split_models(key)))
         return [self.table, *(self.models[key] for key in fitted), *(self.profiles.get(name, {}) for name in overlays)]
@@ -285,7 +285,7 @@ def _warn_of_sighted_stages(layers: Sequence[_Layer], overlays: Sequence[str]) -
 
     Args:
         layers: The preset's files, that of its first base first.
-        overlays: Names of the tables of ``[profiles]`` that hold; the model does not see.
+        overlays: Names of the tables of ``[profiles]`` that apply; the model does not see.
     """
     last = max((number for number, layer in enumerate(layers) if "stages" in layer.table), default=0)
     bases = [layer.name for layer in layers[:last] if "stages" in layer.profiles.get(BLIND, {})]
@@ -315,7 +315,7 @@ def _overlays(table: dict[str, Any], key: str, preset: str) -> Mapping[str, Mapp
     overlays = table.pop(key, {})
     if not isinstance(overlays, Mapping) or not all(isinstance(overlay, Mapping) for overlay in overlays.values()):
         raise SettingsError(
-            f"preset {preset!r} is malformed: {key} holds a table for each {key.removesuffix('s')}, and nothing else"
+            f"preset {preset!r} is malformed: {key} has a table for each {key.removesuffix('s')}, and nothing else"
         )
     return overlays
 
@@ -453,7 +453,7 @@ def _is_setting(key: str, stages: Collection[str]) -> bool:
 
 
 def _near(key: str, stages: Mapping[str, type[Stage]]) -> list[str]:
-    """Return the settings that a key may stand for: of tables whose names share a word with its own, or are nearly the same."""
+    """Return the settings that a key may mean: of tables whose names share a word with its own, or are nearly the same."""
     name, _, option = key.partition(".")
     keys = [*Settings.model_fields, *stages]
     alike = [each for each in keys if {*each.split("_")} & {*name.split("_")}]
@@ -487,7 +487,7 @@ def _suggest(near: Sequence[str]) -> str:
 
 
 def _class(stage: str) -> type[Stage]:
-    from agents.stage import stage_class  # stages import searches and models: only a preset that is read needs them
+    from agents.stage import stage_class  # stages import searches and models: only reading a preset needs them
 
     return stage_class(stage)
 

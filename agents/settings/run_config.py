@@ -1,4 +1,4 @@
-"""Configuration of a command's run: that of its agent, and what it searches. It imports no library of models."""
+"""Configuration of a command's run: that of its agent, and its search. It imports no library of models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from agents.settings.agent_config import AgentConfig
 from agents.settings.presets import load_settings
 
 DEFAULT_SPLIT = "validation"
-"""Of the organiser's indices, and of those that are built without a name."""
+"""Of the organiser's indices, and of those built without a name."""
 
 _PREPARED = ("validation", "public-test")  # splits of the mini set, as its indices are called
 
@@ -52,14 +52,14 @@ class RunConfig(AgentConfig):
         preset: str = "best",
         profile: str = "embedded",
         *,
-        without: Sequence[str] = (),  # stages, or groups of stages, that are left out
-        overrides: Sequence[str] = (),  # settings that are replaced, as ``queries.split=none`` (see ``load_settings``)
+        without: Sequence[str] = (),  # stages, or groups of stages, to leave out
+        overrides: Sequence[str] = (),  # settings to replace, as ``queries.split=none`` (see ``load_settings``)
         chat_model: str | None = None,  # weights or model in place of those of the profile's chat model
         base_url: str | None = None,  # root of the API of its server
         server: Mapping[str, Any] | None = None,  # options of models behind a server in place of the profile's
         cache: Path = DEFAULT_CACHE,
         knowledge: Path
-        | None = None,  # folder of a collection; the gate that was fitted to it is used, unless an override names one
+        | None = None,  # folder of a collection; the gate fitted to it is used, unless an override names one
         checks_variables: bool = True,  # whether an environment variable ``CRAG_...`` that names nothing is refused
     ) -> RunConfig:
         """Read a preset and a profile, each a name or the path of a TOML file.
@@ -241,7 +241,7 @@ class RunConfig(AgentConfig):
         return list(self._find_revisions(split)) == ["image"]
 
     def read_indexed(self) -> list[tuple[str, str]] | None:
-        """Return all that was indexed of the collection, as names and texts; None if its indices are not in the cache.
+        """Return the indexed parts of the collection, as names and texts; None if its indices are not in the cache.
 
         A chunk has its page, as ``Collection.name_source`` names it, an attribute the name of its thing and its own.
         """
@@ -264,7 +264,7 @@ class RunConfig(AgentConfig):
         return sources
 
     def read_exhibits(self) -> dict[Path, tuple[str, ...]]:
-        """Return the names of what each indexed photo of the collection shows, by its resolved path; empty without an index."""
+        """Return the names of the things in each indexed photo of the collection, by its resolved path; empty without an index."""
         if self.collection is None or "image" not in self._find_revisions(self.collection.split):
             return {}
         from agents.search.index_builder import read_rows
@@ -331,7 +331,7 @@ class RunConfig(AgentConfig):
 
 
 def _find_gate(collection: Collection, preset: str, models: Sequence[str]) -> tuple[Path | None, str]:
-    """Find the gate of a collection that was fitted for a preset and these models.
+    """Find the gate of a collection fitted for a preset and these models.
 
     Args:
         collection: The collection.

@@ -1,4 +1,4 @@
-"""What the stages of a preset need: the roles of their models, the searches, how many pictures a prompt shows."""
+"""The needs of a preset's stages: the roles of their models, the searches, how many pictures a prompt shows."""
 
 from agents.asking.prompts import PromptLibrary
 from agents.settings.presets import Settings

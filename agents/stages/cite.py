@@ -98,7 +98,7 @@ class Cite(Stage):
 def parts(document: Evidence) -> list[str]:
     """Split a document into sentences and put the whole of it before them.
 
-    A long document is about more than the one thing that is claimed.
+    A long document is about more than the one claimed thing.
     """
     whole = format_passage(document)
     sentences = [sentence.strip() for line in document.text.splitlines() for sentence in sentencex.segment("en", line)]

@@ -20,7 +20,7 @@ _LETTERS = ("A", "B")
 
 @dataclass(frozen=True)
 class Proposals:
-    """What is proposed for a turn: the answer from evidence, and the draft of the first look; None where one says nothing."""
+    """Proposals for a turn: the answer from evidence, and the draft of the first look; None where one says nothing."""
 
     grounded: Candidate | None
     draft: Candidate | None
@@ -96,7 +96,7 @@ class CrossCheck(Stage):
         }
 
     def _take(self, turn: Turn, proposals: Proposals, chosen: ChosenAnswer) -> None:
-        """Take the choice: it approves the answer from evidence, puts the draft in its place, or rejects what there is."""
+        """Take the choice: it approves the answer from evidence, puts the draft in its place, or rejects all proposals."""
         grounded, draft, p = proposals.grounded, proposals.draft, chosen.probability
         differs = False if grounded is not None and draft is not None else None
         choice = chosen.choice
@@ -111,7 +111,7 @@ class CrossCheck(Stage):
             _keep(turn, Verification(approve_tokens(self.options, grounded), approves, reason, p, differs))
 
     def _is_sure(self, draft: Candidate, probability: float | None) -> bool:
-        """Return whether a draft that was chosen may be given: one from the photo, or own knowledge that is sure enough."""
+        """Return whether a chosen draft may be given: one from the photo, or own knowledge that is sure enough."""
         minimum = self.options.own_minimum
         return draft.origin != "own" or minimum is None or probability is None or probability >= minimum
 

@@ -44,7 +44,7 @@ class EvidenceStage(Stage):
     options: Options
     fills = ("evidence",)
     gathers = True
-    doing = "reading what was found"
+    doing = "reading the results"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.2, 0.4
 

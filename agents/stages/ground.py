@@ -100,7 +100,7 @@ def look_once(
     queries: Sequence[tuple[Query, ...]],
     look: Callable[[Sequence[Image.Image], Sequence[Sequence[Query]]], list[list[Result]]],
 ) -> list[list[Result]]:
-    """Return what a model sees in each photo, in one call for all that is not kept: a dialog asks of its photo again and again."""
+    """Return a model's view of each photo, in one call for the new ones: a dialog asks of its photo again and again."""
     images = {(key, own): image for (key, image), own in zip(photos, queries, strict=True)}
 
     def see(new: Sequence[tuple[str, tuple[Query, ...]]]) -> dict[tuple[str, tuple[Query, ...]], list[Result]]:

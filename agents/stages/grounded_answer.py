@@ -80,7 +80,7 @@ class GroundedAnswer(Stage):
 
 
 def _take(turn: Turn, answer: Answer[GroundedReply], number: int) -> None:
-    """Take the answer of a round. What still asks for a search in the last round is a refusal."""
+    """Take the answer of a round. Another request for a search in the last round is a refusal."""
     said = answer.value
     turn.record(evidence=convert_to_record(turn.shown), signals=ROUNDS.entry(number))
     if answer.failed:

@@ -9,7 +9,7 @@ from agents.stage import Context, Stage, StageOptions
 from agents.texts.injection import neutral
 from agents.turn import Look, Needs, Thing, Turn, select_with_image
 
-_SURELY_READ = 0.9  # confidence of the OCR: what it is less sure of is mostly a pattern taken for letters
+_SURELY_READ = 0.9  # confidence of the OCR: less certain text is mostly a pattern taken for letters
 _WORD = re.compile(r"\b[^\W\d_]{3,}(?:['’&-][^\W\d_]+)*\b")  # neither numbers, such as prices, nor single letters
 _MAX_WORDS = 8  # a title and its author
 
@@ -47,10 +47,10 @@ class LookByWords(Stage):
 
 
 def written_words(lines: Sequence[TextLine], *, guarded: bool) -> str:
-    """Join the words of a photo that were read with certainty, in reading order.
+    """Join the surely read words of a photo, in reading order.
 
     Args:
-        lines: The lines that were read, each with its score.
+        lines: The lines of text, each with its score.
         guarded: Whether orders to a model are removed.
     """
     text = "\n".join(line.text for line in lines if line.score >= _SURELY_READ)

@@ -38,7 +38,7 @@ class Objects(Stage):
     options: Options
     fills = ("target",)
     groups = ("cropping", "image")
-    doing = "finding out what is asked about"
+    doing = "finding the thing asked about"
     picture_notes = frozenset({"objects"})
     when_short = "rules alone"
     seconds_to_ask = 3.0

@@ -35,7 +35,7 @@ class Rerank(Stage):
     fills = ("evidence",)
     groups = ("reranking",)
     gathers = True
-    doing = "ranking what was read"
+    doing = "ranking the evidence"
     model_roles = ("reranker",)
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks"
     min_seconds, wanted_seconds = 0.5, 1.0

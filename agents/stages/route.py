@@ -60,7 +60,7 @@ class RouteStage(Stage):
         if self.options.flags == "model":
             for turn, answer in context.ask_each(ASK, turns, lambda turn: {"question": turn.question}):
                 external, now = answer.value
-                if external is not None:  # what the model does not say stays as the rules have it
+                if external is not None:  # the rules decide where the model is silent
                     turn.needs_external = external
                 if now is not None:
                     turn.real_time = now

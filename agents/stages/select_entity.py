@@ -201,7 +201,7 @@ class SelectEntity(Stage):
     options: Options
     fills = ("entity", "entity_score", "nearest", "alike", "entities")
     groups = ("image",)
-    doing = "recognising what is shown"
+    doing = "recognising the thing shown"
     picture_notes = frozenset({"entities", "candidates", "same_picture", "misfits"})
     min_seconds, wanted_seconds = 0.5, 1.0
     when_short = "no comparison of pictures"
@@ -349,7 +349,7 @@ class SelectEntity(Stage):
     def _pictures(
         self, turn: Turn, choices: Sequence[Choice], context: Context, feature_cache: PictureFeatures
     ) -> list[tuple[Features, set[str]]]:
-        """Return the features of the index's pictures of the choices, each with the names that it stands for, most alike first."""
+        """Return the features of the index's pictures of the choices, each with the names of its entities, most alike first."""
         names = {choice.entity.name for choice in choices}
         hits = sorted((hit for view in turn.views for hit in view.hits if hit.url), key=lambda hit: -hit.score)
         named = {hit.url: own for hit in hits if (own := names.intersection(entity.name for entity in hit.entities))}
@@ -453,14 +453,14 @@ def _only(names: Container[str], choices: list[Choice]) -> list[Choice]:
 
 
 def select_at_place(turn: Turn, same: Same, misfits: frozenset[str] = frozenset()) -> list[Choice]:
-    """Return what was found in the crop at the position that the question names.
+    """Return the hits in the crop at the position that the question names.
 
     Only the best boxes count: lesser ones are often parts of objects. Among the crops about as near to the position as the
-    nearest one, the crop that was recognised best is taken. The entity may score higher in another crop; the requested
+    nearest one, the best recognised crop is taken. The entity may score higher in another crop; the requested
     position wins.
 
     Returns:
-        An empty list if the question names no position, or nothing lies there.
+        An empty list if the question names no position, or nothing is there.
     """
     position: Position | None = turn.target.position
     if position is None or turn.image is None:

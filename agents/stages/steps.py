@@ -26,8 +26,8 @@ ASKING = Ask("step_answer", STEP_ANSWER)
 TAKEN = SignalKind("steps.taken", "steps that the answer took; 0 if it was not answered in steps")
 
 _LEVEL_SECONDS = 2.0  # for a search and a call; with less the question is answered in one prompt
-_MAX_FACT = 160  # characters of an answer that stands in the next step's question
-_MAX_THINGS = 4  # of the photo, named to the model that plans: what `select_entity.k` keeps by default
+_MAX_FACT = 160  # characters of an answer in the next step's question
+_MAX_THINGS = 4  # of the photo, named to the model that plans: as many as `select_entity.k` by default
 _PRINTED = "Text in the photo"  # title of it as evidence
 
 
@@ -46,7 +46,7 @@ class PrintedText:
 
 @dataclass
 class Run:
-    """Plan that is being carried out: the answers of its steps and their evidence, by the index of the step."""
+    """Plan in progress: the answers of its steps and their evidence, by the index of the step."""
 
     turn: Turn
     plan: Plan
@@ -54,8 +54,8 @@ class Run:
     answers: dict[int, Answer[Candidate | None]] = field(default_factory=dict)
     evidence: dict[int, tuple[Evidence, ...]] = field(default_factory=dict)
     alternatives: bool = False  # whether its steps ask the same in several ways, so that the first answer counts
-    is_printed: bool = False  # whether it works out a calculation that is printed in the photo
-    led: bool = False  # whether an answer stands only in an order found in the evidence
+    is_printed: bool = False  # whether it works out a calculation printed in the photo
+    led: bool = False  # whether an answer is only in an order found in the evidence
 
     @property
     def is_stuck(self) -> bool:
@@ -70,7 +70,7 @@ class Run:
         return any(each.value is None and (each.failed or each.reply.finish_reason == "abort") for each in answers)
 
     def settle(self) -> None:
-        """Keep the first alternative that was answered, if the steps are alternatives."""
+        """Keep the first answered alternative, if the steps are alternatives."""
         answered = (place for place, answer in sorted(self.answers.items()) if _asserts(answer))
         place = next(answered, None) if self.alternatives and not self.led else None
         if place is not None:
@@ -214,7 +214,7 @@ class Steps(Stage):
             except ComputationError as error:
                 turn.note(computation=str(error))
                 if not plan.asks:
-                    return  # what was read is no sum; the next stage may see more in it
+                    return  # the text is no sum; the next stage may see more in it
         turn.candidate = Candidate(
             text,
             weakest.confidence,
@@ -239,7 +239,7 @@ class Steps(Stage):
 
 
 def _names(turn: Turn) -> list[str]:
-    """Names of what the photo shows, the surest first."""
+    """Names of the things in the photo, the surest first."""
     return [entity.name for entity in turn.shown_entities()]
 
 

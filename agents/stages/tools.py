@@ -30,7 +30,7 @@ class ToolRouter(Stage):
 
     options: Options
     fills = ("tools",)
-    doing = "choosing what to search"
+    doing = "choosing the searches"
     when_short = "rules alone"
     seconds_to_ask = 3.0
 
@@ -39,7 +39,7 @@ class ToolRouter(Stage):
         return (ASK,) if self.options.by == "model" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``tools``: a draft that is given takes no search, one that is verified a text search (table 1).
+        """Fill ``tools``: a trusted draft takes no search, one to verify a text search (table 1).
 
         Where a first look says that the thing is not known for certain a draft to be verified takes an image search, too.
         """
@@ -64,7 +64,7 @@ class ToolRouter(Stage):
 
 
 def read_needs(turn: Turn, options: ToolRouter.Options) -> Needs | None:
-    """Return what the first look says that a question needs; None if none decides.
+    """Return the needs of a question by the first look; None if none decides.
 
     A thing in the photo that the look says it knows, but gives no name, still has to be found out.
     """

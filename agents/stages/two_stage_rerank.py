@@ -43,12 +43,12 @@ class TwoStageRerank(Stage):
     fills = ("evidence",)
     groups = ("reranking",)
     gathers = True
-    doing = "ranking what was read"
+    doing = "ranking the evidence"
     when_short = f"{_CHUNKS_WHEN_SHORT} chunks, {_FINE_WHEN_SHORT} of them to the fine stage"
     min_seconds, wanted_seconds = 1.0, 2.0
 
     def roles(self) -> tuple[str, ...]:
-        """Name the rerankers that are switched on."""
+        """Name the active rerankers."""
         coarse, fine = ("coarse_reranker",) * self.options.coarse, ("fine_reranker",) * self.options.fine
         return (*coarse, *fine)
 
@@ -59,7 +59,7 @@ class TwoStageRerank(Stage):
         everything = [(turn, turn.evidence[: _CHUNKS_WHEN_SHORT if context.short else None]) for turn in turns]
         list_questions = attrgetter("evidence_questions")
         coarse_chunks: list[tuple[Turn, list[Evidence]]] = []
-        coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the chunks that are left
+        coarse: list[dict[Evidence, tuple[float, ...]]] = []  # of each turn, the remaining chunks
         coarse_model = context.models.coarse_reranker if options.coarse else None
         for turn, chunk_scores in score_by_question(everything, list_questions, coarse_model):
             near = [(chunk, values) for chunk, values in chunk_scores if take_best(values) >= options.coarse_threshold]

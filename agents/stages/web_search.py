@@ -119,5 +119,5 @@ class WebSearch(Stage):
 
 
 def _identify(hit: WebHit) -> Hashable:
-    """Return what makes two hits one page: its URL, or what was found of a page without one, be it the whole text."""
+    """Return what makes two hits one page: its URL, or the found part of a page without one, be it the whole text."""
     return hit.page_url or (hit.page_name, hit.page_snippet or hit.page_text)

@@ -16,7 +16,7 @@ def repeats_prompt(answer: str, wording: Iterable[str]) -> bool:
 
     Args:
         answer: The answer.
-        wording: The prompt's literal texts, without the values that were filled in (``Prompt.wording``).
+        wording: The prompt's literal texts, without the filled-in values (``Prompt.wording``).
     """
     words = _list_words(answer)
     lines = [line for text in wording for line in text.splitlines()]

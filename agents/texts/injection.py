@@ -1,7 +1,7 @@
 """Sanitises retrieved text against prompt injection: removes special tokens, headers of our prompts and instructions to the model.
 
 The threat is indirect prompt injection (Greshake et al., 2023, arXiv 2302.12173). A list of phrases does not find every order; it finds
-the plain ones at next to no cost in ordinary text (``tests/injection`` holds both). What gets through stands between quotation marks in the
+the plain ones at next to no cost in ordinary text (``tests/injection`` has both). Text that gets through is between quotation marks in the
 prompts, and ``agents/texts/orders.py`` looks at the answer; lab/notes/injection.md says what that brings.
 """
 
@@ -50,7 +50,7 @@ _MAX_CHARACTERS = 200_000
 
 
 def without_special_tokens(text: str) -> str:
-    """Remove what chat templates take for their own marks.
+    """Remove the marks of chat templates.
 
     A second application changes nothing more.
     """
@@ -60,7 +60,7 @@ def without_special_tokens(text: str) -> str:
         shorter = _SPECIAL_TOKEN.sub(" ", text)
         if shorter == text:
             return text
-        text = shorter  # what is left may close up to a new one: <|<|x|>eot|>
+        text = shorter  # the rest may close up to a new one: <|<|x|>eot|>
     return _BARS.sub(" ", text)  # nested on purpose; further rounds, one for each depth, would take quadratic time
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 _RULE = re.compile(r"[\s|:]*+-[\s|:-]*+")  # the line below the header of a Markdown table
-_TABLE_CHARACTERS = 350  # of a part of a table, so that a chunk of evidence of 400 characters holds it
+_TABLE_CHARACTERS = 350  # of a part of a table, so that it fits a chunk of evidence of 400 characters
 _HEADER_CHARACTERS = 250  # a longer header is not repeated: a text of short rows would grow without bounds
 
 

@@ -22,15 +22,15 @@ _IN_BRACKETS = re.compile(r"\[\s*(?:\d{1,3}|[a-z]|note \d{1,3}|nb \d{1,3})\s*\]"
 _POWER_OF_TEN = re.compile(r"(?<![\d.,])10$")
 _FIGURE_WITH_UNIT = re.compile(r"\d\s*[^\W\d_]{1,3}$")
 _SHORT_WORD = re.compile(r"(?<![^\W\d_])[^\W\d_]{1,3}$")
-_BEFORE = 20  # characters before a raised figure that are looked at
-_LONG = 60  # characters; what is longer is no exponent and no mark
+_BEFORE = 20  # characters to look at before a raised figure
+_LONG = 60  # characters; longer text is no exponent and no mark
 _MAX_RAISED = 100_000  # elements of a page
-_STEPS = 30  # elements around a raised figure that are looked at
+_STEPS = 30  # elements to look at around a raised figure
 _SLASHES = ("/", "\u2044", "\u2215")
 _MARK_CLASSES = ("reference", "footnote")
 
 _SPAN = re.compile(r"\s*(\d{1,5})")
-_MAX_COPIES = 50_000  # cells that are added to the tables of a page
+_MAX_COPIES = 50_000  # cells to add to the tables of a page
 _MAX_COPIED = 300  # characters of a cell that is written more than once
 _EMPTY = "–"  # is written into empty cells
 _MAX_PARTS = 500  # elements of such a cell
@@ -138,7 +138,7 @@ def _is_inline(element: etree._Element) -> bool:
 
 
 def _text(element: etree._Element, characters: int = _LONG) -> str:
-    """Return the text of an element, but not much more than ``characters`` of it: elements lie in each other by thousands."""
+    """Return the text of an element, but not much more than ``characters`` of it: elements are nested by thousands."""
     parts: list[str] = []
     size = 0
     for part in element.itertext():
@@ -322,7 +322,7 @@ def _merge_headers(rows: list[etree._Element]) -> None:
 
 
 def _span(cell: etree._Element, name: str) -> int:
-    """Return how many rows or columns a cell covers; 0 for all rows that are left."""
+    """Return how many rows or columns a cell covers; 0 for all remaining rows."""
     match = _SPAN.match(cell.get(name, "1"))
     return min(int(match[1]), 1_000 if name == "colspan" else 65_534) if match else 1
 

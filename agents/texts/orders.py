@@ -1,7 +1,7 @@
 """Detects answers that rest only on an instruction in the evidence: on a sentence that addresses its reader instead of stating a fact.
 
-The sentences are looked for broadly, in several languages and through letters that were torn apart or replaced: they only count where the
-answer stands nowhere else. A false statement is none of them, and nothing here finds it.
+The sentences are looked for broadly, in several languages and through letters torn apart or replaced: they only count where the
+answer is nowhere else. A false statement is none of them, and nothing here finds it.
 """
 
 import re
@@ -70,7 +70,7 @@ _LITTLE = frozenset(
     "photo picture she shown shows so some such than that the their them then there these they this those to up was were "
     "what when where which who will with would yes you your".split()
 )
-_MAX_CHARACTERS = 20_000  # characters of a text that are looked at; chunks are shorter
+_MAX_CHARACTERS = 20_000  # characters of a text to look at; chunks are shorter
 
 
 def orders_in(sentence: str) -> bool:
@@ -101,7 +101,7 @@ def rests_on_orders(answer: str, question: str, chunks: Iterable[tuple[str, str]
     order_words: set[str] = set()
     plain_words = {word for text in texts for word in words_in(text)}
     for title, text in ((title[:_MAX_CHARACTERS], text[:_MAX_CHARACTERS]) for title, text in chunks):
-        # A name that gives orders would make one of each sentence that it stands in.
+        # A name that gives orders would make one of each sentence that contains it.
         about = text.replace(title, " ") if len(title) > 2 else text
         for sentence in chain(_SENTENCE.split(title), _SENTENCE.split(about)):
             (order_words if orders_in(sentence) else plain_words).update(words_in(sentence))

@@ -119,7 +119,7 @@ def yes_or_no(reply: str) -> bool | None:
 def read_label(reply: str, label: str) -> str | None:
     """Return the text after ``label:``, or after a heading of that name, up to the next label.
 
-    A label stands at the beginning of a line or, capitalised, after the end of a sentence. Stars and numbers before it are
+    A label is at the beginning of a line or, capitalised, after the end of a sentence. Stars and numbers before it are
     ignored.
 
     Returns:

@@ -12,8 +12,8 @@ from lxml import html as markup
 from agents.texts.injection import without_special_tokens
 from agents.texts.markup_rewrites import may_raise, may_rewrite, write_powers, write_tables
 
-_MAX_MARKUP = 8_000_000  # characters of a page that are looked at: style sheets alone may take hundreds of thousands
-_MAX_TEXT = 400_000  # characters of its text that are kept; what answers a question stands in far less
+_MAX_MARKUP = 8_000_000  # characters of a page to look at: style sheets alone may take hundreds of thousands
+_MAX_TEXT = 400_000  # characters of its text to keep; answers are in far less
 _INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
 """They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
 _CELLS = frozenset(("td", "th"))
@@ -82,7 +82,7 @@ def visible_text(page: str, *, cells: str = "") -> str:
 
     HTML loses its tags, its scripts, its styles and what its styles hide; other text stays as it is. The time is linear in
     the page. At most ``_MAX_MARKUP`` characters of the page are read, and at most ``_MAX_TEXT`` of its text are returned;
-    libxml2 leaves out what is nested more than 2,048 deep.
+    libxml2 leaves out elements nested more than 2,048 deep.
 
     Args:
         page: The page.
@@ -98,7 +98,7 @@ def visible_text(page: str, *, cells: str = "") -> str:
 
 
 def simplify_markup(page: str) -> str:
-    """Remove what the attributes and styles of a page's elements hide, and rewrite what plain text cannot show.
+    """Remove what the attributes and styles of a page's elements hide, and rewrite markup that plain text cannot show.
 
     Returns:
         The page with its powers, footnote marks and tables as ``markup_rewrites`` writes them. One without any stays as it is.
@@ -196,7 +196,7 @@ def cut_words(text: str, characters: int) -> str:
 def cut_to_tokens(text: str, tokens: int) -> str:
     """Cut a text between words to at most ``tokens`` tokens, by an estimate on the high side.
 
-    English prose gets 1.25 times its tokens by Llama 3's tokenizer. Of 3,690 passages of the mini set that were cut to 74, one still
+    English prose gets 1.25 times its tokens by Llama 3's tokenizer. Of 3,690 passages of the mini set cut to 74, one still
     had more than 74 by that tokenizer, namely 76. Scripts that it spells in bytes, such as Hebrew and Armenian, may exceed ``tokens``.
     """
     left = tokens
@@ -223,7 +223,7 @@ def count_phrases(text: str, phrases: Iterable[str]) -> int:
 
 
 def has_words(text: str, words: str) -> bool:
-    """Return whether words stand in a text as whole words, in any case."""
+    """Return whether a text contains words as whole words, in any case."""
     return re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text, re.IGNORECASE) is not None
 
 

@@ -21,7 +21,7 @@ _MAX_MARKS = 150  # beginnings of markup in one value; the parser's time grows w
 _MARKS = re.compile(r"\{\{|\[\[?|<|\{\||\n[*#:;=|!]|[*#:;]{2}|''")
 _MARKUP = re.compile(r"<[^<>]{0,200}>|[\[\]{}<>|*#=']+")
 _MAX_PAIRS = 400  # of one attribute
-_MAX_STEPS = 4_000  # through one attribute: nested lists may hold themselves
+_MAX_STEPS = 4_000  # through one attribute: nested lists may contain themselves
 _MAX_DEPTH = 6
 _HIDDEN_TAGS = frozenset({"ref", "gallery", "math", "score", "style", "script", "noinclude"})
 _BREAK_TAGS = frozenset({"br", "li", "p", "hr"})
@@ -142,12 +142,12 @@ _RENDERERS: dict[str, _Render] = {
     "nbsp": _constant(" "), "space": _constant(" "), "br": _constant(_SEPARATOR), "break": _constant(_SEPARATOR),
     "native name": _second, "native phrase": _second, "sort": _second, "sortname": lambda values: " ".join(values[:2]), "dts": _date,
     "lang": _last, "flag": _first, "flagicon": lambda _: "", "flagcountry": _first, "coord": _coordinates,
-    **dict.fromkeys(  # references, keys to sort by, and ages that are computed
+    **dict.fromkeys(  # references, keys to sort by, and computed ages
         ("citation needed", "cn", "citation", "r", "rp", "ref label", "note label", "refn", "notetag", "cref", "webarchive", "hs", "ntsh",
          "sort key", "hidden sort key", "age"), _constant("")),
 }  # fmt: skip
 _NOTHING = ("cite ", "efn", "sfn", "harv", "age in ")  # beginnings of names of the same kinds
-_OF_EDITORS = frozenset(("date", "reason", "talk"))  # what remarks such as {{update inline|date=May 2020}} hold
+_OF_EDITORS = frozenset(("date", "reason", "talk"))  # contents of remarks such as {{update inline|date=May 2020}}
 _NAMED_RENDERERS: dict[str, Callable[[Sequence[str], Mapping[str, str]], str]] = {
     "val": _value, "height": _height, "duration": _duration
 }  # fmt: skip
@@ -168,7 +168,7 @@ def _template(template: Template) -> str:
         return _NAMED_RENDERERS[name](values, named)
     if name in _RENDERERS:
         return _RENDERERS[name](values)
-    # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap what they show first.
+    # Unknown templates (nowrap, small, nobold, abbr and hundreds more) nearly always wrap their first value.
     return _first(values) or _SEPARATOR.join(value for key, value in named.items() if key not in _OF_EDITORS)
 
 

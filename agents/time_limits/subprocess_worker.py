@@ -135,7 +135,7 @@ class _Process:
         return self._ready
 
     def run(self, function: str, data: bytes, end: float, is_cancelled: Callable[[], bool] | None = None) -> bytes:
-        """Return what the function makes of the data.
+        """Return the function's result for the data.
 
         Raises:
             OSError: The process ended, or the work was cancelled (InterruptedError).
@@ -170,7 +170,7 @@ class _Process:
 
 
 def serve(fd: int) -> None:
-    """Do what comes over a socket until its other end is closed: the main function of the process."""
+    """Execute the requests of a socket until its other end is closed: the main function of the process."""
     import resource
     import signal
 

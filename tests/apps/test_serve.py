@@ -88,7 +88,7 @@ def test_a_stream_tells_the_stages_before_the_answer_and_nothing_of_the_answer(r
     stage_fields = [piece.model_extra.get("crag_stage") for piece in pieces]
     stages = [words for words in stage_fields if words]
     assert stages[0] == "searching for similar pictures" and stages[-1] == "deciding whether to answer"
-    assert "reading what was found" in stages and "writing an answer" in stages
+    assert "reading the results" in stages and "writing an answer" in stages
     contents = [piece.choices[0].delta.content for piece in pieces]
     assert contents[: len(stages) + 1] == [""] * (len(stages) + 1), "naive clients print what is there"
     assert contents[len(stages) + 1 :] == ["300 m", None]

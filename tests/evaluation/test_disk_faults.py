@@ -176,14 +176,14 @@ def _a_file(path: Path) -> None:
 
 
 PLACES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "output folder is a file": (lambda out: _a_file(out), "a file stands where a folder is needed"),
-    "output folder below a file": (lambda out: _a_file(out.parent), "a file stands where a folder is needed"),
-    "responses are a folder": (lambda out: (out / RESPONSES / "x").mkdir(parents=True), "a folder stands where a file is needed"),
-    "scores are a folder": (lambda out: (out / SCORES / "x").mkdir(parents=True), "a folder stands where a file is needed"),
-    "table is a folder": (lambda out: (out / ALL_TURNS / "x").mkdir(parents=True), "a folder stands where a file is needed"),
-    "manifest is a folder": (lambda out: (out / MANIFEST / "x").mkdir(parents=True), "a folder stands where a file is needed"),
-    "report is a folder": (lambda out: (out / "report.html" / "x").mkdir(parents=True), "a folder stands where a file is needed"),
-    "lock is a folder": (lambda out: (out / ".lock" / "x").mkdir(parents=True), "a folder stands where a file is needed"),
+    "output folder is a file": (lambda out: _a_file(out), "a file is where a folder is needed"),
+    "output folder below a file": (lambda out: _a_file(out.parent), "a file is where a folder is needed"),
+    "responses are a folder": (lambda out: (out / RESPONSES / "x").mkdir(parents=True), "a folder is where a file is needed"),
+    "scores are a folder": (lambda out: (out / SCORES / "x").mkdir(parents=True), "a folder is where a file is needed"),
+    "table is a folder": (lambda out: (out / ALL_TURNS / "x").mkdir(parents=True), "a folder is where a file is needed"),
+    "manifest is a folder": (lambda out: (out / MANIFEST / "x").mkdir(parents=True), "a folder is where a file is needed"),
+    "report is a folder": (lambda out: (out / "report.html" / "x").mkdir(parents=True), "a folder is where a file is needed"),
+    "lock is a folder": (lambda out: (out / ".lock" / "x").mkdir(parents=True), "a folder is where a file is needed"),
 }  # fmt: skip
 
 
@@ -205,9 +205,9 @@ def test_studies_tell_it_too(world: Path, tmp_path: Path, capsys: pytest.Capture
     _a_file(tmp_path / "out")
     saved, out = str(world / "saved"), ["--out", str(tmp_path / "out")]
     assert leaderboard.main([saved, *out]) == 2
-    assert "a file stands where a folder is needed" in _error(capsys.readouterr().out)
+    assert "a file is where a folder is needed" in _error(capsys.readouterr().out)
     assert flips.main([f"a={saved}", f"b={saved}", *out]) == 2
-    assert "a file stands where a folder is needed" in _error(capsys.readouterr().out)
+    assert "a file is where a folder is needed" in _error(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(

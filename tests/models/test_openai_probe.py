@@ -51,7 +51,9 @@ def test_a_server_that_can_everything_is_asked_twice(httpserver: HTTPServer) -> 
         "context": (None, "the server does not say"),
     }
     assert (
-        report.requests == len(bodies) == 2 and report.fault is None and report.summary.endswith("has all that is used")
+        report.requests == len(bodies) == 2
+        and report.fault is None
+        and report.summary.endswith("has all needed features")
     )
     assert max(body["max_tokens"] for body in bodies) <= 32 and len(json.dumps(bodies[0])) < 4000
 

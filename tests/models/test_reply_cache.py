@@ -251,7 +251,7 @@ def test_a_damaged_database_is_told_with_what_to_do(tmp_path: Path) -> None:
     ("place", "words"),
     [
         ("file", r"\(unable to open database file\): name a folder that this user may write"),
-        ("file/replies", "a file stands where a folder is needed; name another place"),
+        ("file/replies", "a file is where a folder is needed; name another place"),
         ("folder", r"\(unable to open database file\): name a folder that this user may write"),
     ],
 )

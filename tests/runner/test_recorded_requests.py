@@ -83,7 +83,7 @@ def test_requests_are_refused_where_a_trace_may_not_show_what_they_show(off: str
         settings_from({"stages": ("finalise",), "trace": {off: False}}, overrides=["trace.requests=true"])
     assert (
         str(caught.value)
-        == "trace: requests hold questions and pictures: trace.requests needs trace.queries and trace.images"
+        == "trace: requests contain questions and pictures: trace.requests needs trace.queries and trace.images"
     )
 
 

@@ -129,7 +129,7 @@ def test_a_workbook_as_table_of_photos(tmp_path: Path) -> None:
     [
         ([["file", "name"], ["mill.png", "Mill"]], "missing: entity"),
         ([["file", "entity", "file"], ["mill.png", "Mill", ""]], "'file' more than once"),
-        ([["file", "entity", None], ["mill.png", "Mill", "12 m"]], "row 2: a cell stands in a column without a name"),
+        ([["file", "entity", None], ["mill.png", "Mill", "12 m"]], "row 2: a cell is in a column without a name"),
         ([], "missing: entity, file"),
         (None, "no Office file"),
     ],

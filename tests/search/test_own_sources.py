@@ -362,7 +362,7 @@ def test_documents_outside_of_the_folder_are_not_read(documents: Path, target: s
     (documents / "env.txt").symlink_to(target)
     (documents / "inside.txt").symlink_to("note.txt")
     rows, left_out = read_documents(documents, content_of=main_content)
-    assert left_out == ["env.txt: this link is not followed; copy what it leads to there"]
+    assert left_out == ["env.txt: this link is not followed; copy its target there"]
     names = {row.page_url.partition("#")[0] for row in rows}
     assert names == {"guide.pdf", "hours.html", "inside.txt", "note.txt", "rules/lending.md"}
 
@@ -513,7 +513,7 @@ def test_photos_outside_of_the_folder_are_refused(tmp_path: Path, name: str) -> 
     assert [row.path.name for row in rows] == ["inside.jpg"]
     lines = [line for line in left_out if "table.csv:" in line]
     assert [line.split(": ")[0] for line in lines] == [f"{tmp_path / 'table.csv'}:{number}" for number in (3, 4)]
-    assert all("lies outside of" in line for line in lines)
+    assert all("is outside of" in line for line in lines)
 
 
 def test_links_and_names_that_stay_below_the_folder_are_read(tmp_path: Path) -> None:

@@ -186,9 +186,9 @@ def test_pages_without_text_are_named(tmp_path: Path) -> None:
     rows, left_out = read_documents(tmp_path, content_of=main_content)
     assert [row.page_url for row in rows] == ["cover.pdf#page=2", "mixed.pdf#page=1"]
     assert left_out == [
-        "cover.pdf: page 1 holds no text (a scan? OCR it first)",
-        "mixed.pdf: pages 2, 4 hold no text (a scan? OCR it first)",
-        "scan.pdf: it holds no text (a scan? OCR it first)",
+        "cover.pdf: page 1 has no text (a scan? OCR it first)",
+        "mixed.pdf: pages 2, 4 have no text (a scan? OCR it first)",
+        "scan.pdf: it has no text (a scan? OCR it first)",
     ]
 
 

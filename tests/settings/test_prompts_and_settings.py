@@ -338,7 +338,7 @@ def test_a_preset_may_extend_one_of_its_name_and_files_beside_it(tmp_path: Path)
         ('extends = "base"\n[queries]\nk = 1', r"^preset 'own' is malformed: \[queries\] changes nothing: .*'own' has no stage 'queries'"),
         ('extends = "base"\n[profiles.x.queries]\nk = 1', r"^preset 'own' is malformed: \[profiles.\"x\".queries\] changes nothing"),
         ('extends = "base"\nstages = ["queries", "finalise"]\n[answer]\nk = 1', r"^preset 'own' is malformed: \[answer\] changes nothing"),
-        ('extends = "base"\nmodels = 1', "^preset 'own' is malformed: models holds a table for each model"),
+        ('extends = "base"\nmodels = 1', "^preset 'own' is malformed: models has a table for each model"),
     ],
 )  # fmt: skip
 def test_a_preset_that_cannot_extend_another_says_why(tmp_path: Path, own: str, message: str) -> None:
@@ -555,8 +555,8 @@ def test_front_matter_nested_deep_is_told_too(tmp_path: Path) -> None:
         ('description = "café"'.encode("latin-1"), r"x\.toml is not UTF-8 \(invalid continuation byte at byte"),
         (b"a = " + b"[" * 100_000, "nested too deep"),
         (b"a = ", r"x\.toml is not valid TOML: Invalid value \(at end of document\)"),
-        (b"models = 3\nstages = ['answer', 'finalise']", "models holds a table for each model"),
-        (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles holds a table for each profile"),
+        (b"models = 3\nstages = ['answer', 'finalise']", "models has a table for each model"),
+        (b"profiles = 3\nstages = ['answer', 'finalise']", "profiles has a table for each profile"),
     ],
 )
 def test_what_is_wrong_with_a_preset_is_told_in_one_line(tmp_path: Path, content: bytes, message: str) -> None:
@@ -590,7 +590,7 @@ def test_names_that_no_file_can_have_are_unknown(tmp_path: Path) -> None:
             load("x" * 5000)
         assert len(str(raised.value)) < 500
     (tmp_path / "x.toml").mkdir()
-    with pytest.raises(SettingsError, match="a folder stands where a file is needed"):
+    with pytest.raises(SettingsError, match="a folder is where a file is needed"):
         load_profile("x", tmp_path)
     with pytest.raises(PromptError, match="reply_tokens names 'xxx"):
         PromptLibrary(tmp_path, {"x" * 5000: 7})

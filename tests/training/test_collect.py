@@ -317,7 +317,7 @@ def test_a_run_without_its_requests_is_refused(data: Path, tmp_path: Path, capsy
     run = recorded_run(data, tmp_path / "run", recorded_agent(requests=False))
     assert not (run / REQUEST_IMAGES).exists()
     assert collect.main([str(run), "--out", str(tmp_path / "out")]) == 2
-    assert "holds no requests: make the run with --record-requests" in capsys.readouterr().err
+    assert "has no requests: make the run with --record-requests" in capsys.readouterr().err
 
 
 def test_requests_of_turns_that_were_not_judged_are_counted(run: Path, tmp_path: Path) -> None:

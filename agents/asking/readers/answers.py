@@ -1,4 +1,4 @@
-"""Replies that are answers: short ones, brief ones and long ones with citations."""
+"""Answers as replies: short ones, brief ones and long ones with citations."""
 
 import dataclasses
 import re
@@ -44,7 +44,7 @@ def read_candidate(reply: ChatReply) -> Candidate | None:
 
 
 def candidate_from(reply: ChatReply, text: str, *, begins: bool) -> Candidate | None:
-    """Make a candidate of ``text``, a part of a reply, without a sentence that was cut off.
+    """Make a candidate of ``text``, a part of a reply, without a truncated sentence.
 
     If the reply ``begins`` with the answer itself, its first token says how near it was to a refusal.
 
@@ -95,7 +95,7 @@ def long_answer(reply: ChatReply) -> Candidate | None:
 
 
 MAX_BRIEF_WORDS = 12
-"""Words of an answer that was asked for "in at most five words"; articles and units may come beside them."""
+"""Words of an answer requested "in at most five words"; articles and units may come beside them."""
 
 
 def _is_brief(candidate: Candidate | None, _: ChatReply) -> bool:
@@ -115,4 +115,4 @@ STEP_ANSWER = ReplyForm("step answer", read_step_answer, _is_brief)
 """The answer to one step of a plan; the turn's own answer is computed from all of them."""
 
 ANSWERS = frozenset({ANSWER.name, BRIEF_ANSWER.name})
-"""Forms whose reply is the answer of its turn as it stands."""
+"""Forms whose reply is the answer of its turn, unchanged."""

@@ -86,5 +86,5 @@ def _is_whole(draft: Draft, _: ChatReply) -> bool:
 
 
 def draft_form(max_steps: int) -> ReplyForm[Draft]:
-    """Define a form of reply that holds a draft of at most ``max_steps`` steps."""
+    """Define the form of a reply with a draft of at most ``max_steps`` steps."""
     return ReplyForm("draft", lambda reply: parse_draft(reply, max_steps), _is_whole)

@@ -1,4 +1,4 @@
-"""Replies that hold names, queries or choices: JSON objects under a schema, and lists in free text."""
+"""Replies with names, queries or choices: JSON objects under a schema, and lists in free text."""
 
 from agents.asking.ask import ReplyForm
 from agents.models.base import ChatReply
@@ -35,7 +35,7 @@ def truths_at(*keys: str) -> ReplyForm[tuple[bool | None, ...]]:
 
 
 QUERIES = "queries"
-"""The form of replies that are queries."""
+"""Form of a reply with queries."""
 
 
 def queries_form(limit: int) -> ReplyForm[list[str]]:

@@ -1,4 +1,4 @@
-"""Replies of a model that answers from photo and evidence, or says what is missing, and its choice between proposed answers."""
+"""Replies of a model that answers from photo and evidence, or names missing facts, and its choice between proposed answers."""
 
 import dataclasses
 import re
@@ -13,7 +13,7 @@ from agents.texts.replies import strings
 from agents.turn import Candidate
 
 MAX_MISSING = 3
-"""Queries for what is missing, as the prompt says."""
+"""Queries for missing facts, as the prompt says."""
 
 _SEARCH = re.compile(r"^\W{0,3}search\W{0,2}:(?P<queries>[^\n]*)", re.IGNORECASE | re.MULTILINE)
 _CALCULATION = re.compile(r"\[\[([^\[\]]{1,80})\]\]")
@@ -24,11 +24,11 @@ _CHOSEN = re.compile(r"\W{0,4}(?:answer )?(?P<choice>[ab]|none|neither|no)\b", r
 
 @dataclass(frozen=True)
 class GroundedReply:
-    """An answer with its sources, or queries for what is missing.
+    """An answer with its sources, or queries for missing facts.
 
     Attributes:
         candidate: The answer without marks of its sources, its calculations computed; None if there is none.
-        queries: Queries for what is missing; then there is no answer.
+        queries: Queries for missing facts; then there is no answer.
         chunks: Numbers of the chunks that the answer names, from 1.
         from_photo: Whether it names the photo.
         fault: Why a calculation cannot be computed, else "".
@@ -42,7 +42,7 @@ class GroundedReply:
 
 
 def read_grounded(reply: ChatReply) -> GroundedReply:
-    """Read an answer with marks of its sources and with calculations, or what is to be searched for."""
+    """Read an answer with marks of its sources and with calculations, or queries for missing facts."""
     search = _SEARCH.search(reply.text)
     if search is not None and reply.finish_reason != "error":
         queries = [query.strip(" \"'") for query in search["queries"].split(";")]

@@ -10,7 +10,7 @@ from agents.texts.replies import was_cut, whole_sentences
 from agents.texts.text import clean, one_line
 
 MAX_LINE_WORDS = 60
-"""Words of a sentence or a question that stands alone; a longer reply has explained itself."""
+"""Words of a standalone sentence or question; a longer reply has explained itself."""
 
 _STOPS = (".", "!", "?", ":", ";", ",")
 
@@ -19,7 +19,7 @@ def join_facts(reply: ChatReply) -> str | None:
     """Join the facts of a reply on one line and end each of them with a stop.
 
     Returns:
-        None if the reply holds no facts.
+        None if the reply has no facts.
     """
     reply_text = reply.text
     lines = clean(whole_sentences(reply_text) if was_cut(reply) else reply_text).split("\n")
@@ -56,7 +56,7 @@ _NUMBERED = re.compile(r"\W*\d")
 
 
 def read_plan(reply: ChatReply) -> Plan:
-    """Parse a plan. One that was cut within a step has none: half a question asks for something else."""
+    """Parse a plan. A plan cut within a step has none: half a question asks for something else."""
     torn = was_cut(reply) and _NUMBERED.match(reply.text.rpartition("\n")[2])
     return Plan(()) if torn else parse_plan(reply.text)
 

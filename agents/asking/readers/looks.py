@@ -1,4 +1,4 @@
-"""What a model says of a picture before anything is searched: a JSON object (``prompts/look.j2``)."""
+"""A model's look at a picture before any search: a JSON object (``prompts/look.j2``)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class FirstLook:
 
 
 def parse_look(reply: ChatReply) -> FirstLook:
-    """Parse the fields of a reply; one that was cut keeps the fields before the one in which it ends."""
+    """Parse the fields of a reply; a truncated reply keeps the fields before its last one."""
     fields = json_object(reply.text) or {}
     if was_cut(reply) and not reply.text.rstrip().endswith("}"):
         fields = _drop_last_value(fields)
@@ -61,7 +61,7 @@ def _read_thing(value: Any) -> Thing | None:
 
 
 def _drop_last_value(fields: dict[str, Any]) -> dict[str, Any]:
-    """Drop the last value of a reply that was cut: half a name or figure is another one. Lists lose their last item alone."""
+    """Drop the last value of a truncated reply: half a name or figure is another one. Lists lose their last item alone."""
     *whole, last = fields.items() or [("", "")]
     key, value = last
     return dict([*whole, (key, value[:-1])]) if isinstance(value, list) else dict(whole)

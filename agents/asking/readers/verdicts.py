@@ -66,9 +66,9 @@ def parse_yes_probability(reply: ChatReply) -> float | None:
 
 
 def parse_chain(reply: str) -> ChainOfVerification:
-    """Parse the three labelled parts of a reply, and leave empty what cannot be read.
+    """Parse the three labelled parts of a reply, and leave unreadable ones empty.
 
-    A number that was cut off never gains confidence: ``0.`` reads as 0.
+    A truncated number never gains confidence: ``0.`` reads as 0.
     """
     text = reply.replace("*", "")
     return ChainOfVerification(

@@ -19,7 +19,7 @@ _REFUSALS = (TemplateError, TypeError, ValueError)
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """What turns messages into a prompt."""
+    """Converter of messages to a prompt."""
 
     tokenizer: Any  # the checkpoint's tokenizer
     processor: Any | None  # its multi-modal processor; None for a text-only model
@@ -35,7 +35,7 @@ class ChatTemplate:
         The checkpoint's own chat template is used. If it takes no system message, that message goes to the head of the first
         user message. Templates of vision-language models differ in the form of a message without an image: that of
         Llama-3.2-Vision takes the system message as a string if the conversation shows no image, and as a list of parts if it
-        shows one. The first form is taken whose text holds every message in its own words, and no printed list.
+        shows one. The first form is taken whose text has every message in its own words, and no printed list.
 
         Raises:
             ModelError: The checkpoint has no template, or its template refuses these messages.

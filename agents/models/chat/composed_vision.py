@@ -24,7 +24,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 @dataclass(frozen=True)
 class _Description:
-    """What was seen in a picture: its description, and the lines of text in it."""
+    """Findings in a picture: its description and its lines of text."""
 
     text: str
     lines: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ _CURES: tuple[tuple[type[BaseException], str, str], ...] = (
         "write https:// if the server speaks TLS",
     ),
 )
-"""What to do, by the innermost error of a connection and a pattern in its text."""
+"""Remedies by the innermost error of a connection and a pattern in its text."""
 
 
 def explain_connection(error: BaseException, root_url: str) -> str:

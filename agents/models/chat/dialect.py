@@ -1,4 +1,4 @@
-"""What a server refuses of the chat-completions protocol: found once, and left out of every later request."""
+"""Parts of the chat-completions protocol that a server refuses: found once, and left out of every later request."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,10 @@ LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """Limit of a reply, and its name for models that count thoughts too."""
 
 OPTIONAL = ("top_logprobs", "response_format", "logprobs", "seed", "temperature", "stop", "stream", LIMIT)
-"""Parameters that are given up where a server names them; the limit gets its new name."""
+"""Parameters to drop where a server names them; the limit gets its new name."""
 
 UNNAMED = OPTIONAL[:4]
-"""Parameters that are given up, one after the other, where a server names none."""
+"""Parameters to drop, one after the other, where a server names none."""
 
 SYSTEM = "system message"
 """Is merged into the user message where the server or its chat template takes none; no parameter, but remembered as one."""
@@ -26,7 +26,7 @@ class Dialect:
         self._taken: frozenset[str] = frozenset()
 
     def adapt(self, settings: Mapping[str, Any], refused: frozenset[str], *, exact: bool) -> dict[str, Any]:
-        """Return the settings without what is refused.
+        """Return the settings without the refused ones.
 
         The limit gets its new name, but in an exact request: there it was meant for the reply alone.
         """
@@ -42,7 +42,7 @@ class Dialect:
 
         Args:
             error: The refusal.
-            settings: Parameters that were sent.
+            settings: Parameters of the request.
             exact: Whether any parameter may be given up, but only if the server names it.
 
         Returns:
@@ -57,13 +57,13 @@ class Dialect:
         return next((name for name in UNNAMED if name in settings and name not in self._taken), None)
 
     def keep(self, refused: frozenset[str], settings: Mapping[str, Any]) -> None:
-        """Remember what was left out of a request that was answered, and what was not."""
+        """Remember the parameters that an answered request lacked, and those that it had."""
         self.refused |= refused
         self._taken |= settings.keys() - self.refused
 
 
 DIALECTS: dict[tuple[str, str], Dialect] = {}
-"""By address and model: all that ask a model in this process share what is known of it."""
+"""By address and model: all callers of a model in this process share its dialect."""
 
 
 def find_dialect(address: str, model: str) -> Dialect:

@@ -12,14 +12,14 @@ from typing import Any
 from agents.base.secrets import scrub
 
 MESSAGE_CHARACTERS = 300
-"""Longest part of a server's complaint that is shown."""
+"""Longest part of a server's complaint to show."""
 
 MAX_CHARACTERS = 100_000
-"""Characters of a body that are read."""
+"""Characters of a body to read."""
 
 _MAX_FIELDS, _MAX_DEPTH, _FIELD_CHARACTERS = 200, 12, 20_000
 _WORDS = ("", "message", "msg", "error", "errors", "detail", "error_message", "raw")
-"""Fields with words for people; a body that is a string or a list of them has no names. ``raw`` is what stands behind a router."""
+"""Fields with words for people; a body that is a string or a list of them has no names. ``raw`` is the error behind a router."""
 
 _CODES = ("code", "type", "status", "statusCode", "reason", "error_type")
 _WAITS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds")
@@ -51,7 +51,7 @@ class ErrorBody:
 
     message: str  # its words in one line; all of the body if it has no field for them
     codes: tuple[str, ...] = ()  # names and numbers of the error, outer ones first
-    parameter: str = ""  # the field of the request that is to blame
+    parameter: str = ""  # the request's field to blame
     wait: float = 0.0  # seconds until the server wants to be asked again; 0 if it does not say
 
     @property
@@ -61,7 +61,7 @@ class ErrorBody:
 
     @property
     def status(self) -> int | None:
-        """Status of HTTP that the codes stand for, of errors that come with another one; None if they say nothing."""
+        """Status of HTTP that belongs to the codes, of errors sent with another one; None if they say nothing."""
         for code in self.codes:
             if code.lower() in _STATUSES:
                 return _STATUSES[code.lower()]

@@ -123,7 +123,7 @@ class RowStopping(StoppingCriteria):  # type: ignore[misc]  # transformers is un
             row.finish = "length"
 
     def _has_stop(self, row: RowState) -> bool:
-        # Only the tail can hold a new stop string; every token gives at least a byte of text.
+        # Only the tail can contain a new stop string; every token gives at least a byte of text.
         tail = max(len(stop.encode()) for stop in row.request.stop) + SLACK_TOKENS
         text = self._decode(row.tokens[-tail:])
         return any(stop in text for stop in row.request.stop)

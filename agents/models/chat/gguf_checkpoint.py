@@ -69,7 +69,7 @@ def _build_options() -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _parsing_once() -> Iterator[None]:
-    """Keep what is parsed: transformers parses a file for configuration, weights and tokenizer, 11 s each for Qwen's vocabulary."""
+    """Keep parsed files: transformers parses a file for configuration, weights and tokenizer, 11 s each for Qwen's vocabulary."""
     try:
         import gguf
     except ImportError:  # told where the file is read

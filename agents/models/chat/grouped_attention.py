@@ -1,7 +1,7 @@
 """Attention for decoding on CPUs that does not copy shared keys: six query heads of Qwen2.5-1.5B read one key head in place.
 
 transformers repeats keys and values for each query head whenever there is an attention mask. With 16 prompts of 1,000 tokens that moves
-some 10 GB of memory for every token, three times what the weights take.
+some 10 GB of memory for every token, three times the weights.
 """
 
 from typing import Any

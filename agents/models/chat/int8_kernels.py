@@ -19,12 +19,12 @@ Multiply = Callable[[torch.Tensor], torch.Tensor]
 Kernel = Callable[[torch.Tensor, torch.Tensor], Multiply]
 """Packs a matrix of int8, shape (out, in), and the scale of each of its rows, shape (out,)."""
 
-_ZERO = 128  # unsigned activations are multiplied with signed weights: zero lies here
+_ZERO = 128  # unsigned activations are multiplied with signed weights: zero is here
 _TRIED_ROWS = (1, 16, 128)  # decoding one reply, a batch of them, and reading
 _TRIED_WIDTH = 1_536  # Qwen2.5-1.5B's
 _REPEATS = 5
 
-# What packs for FBGEMM is deprecated and has no successor. Matrices are packed in threads, where filters cannot be set and reset.
+# The packing for FBGEMM is deprecated and has no successor. Matrices are packed in threads, where filters cannot be set and reset.
 warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
 
 
@@ -78,7 +78,7 @@ def choose_kernel() -> Kernel:
 
 
 def compare_speed(kernel: Kernel, other: Kernel) -> float:
-    """Measure what share of the other kernel's time a kernel takes, as the geometric mean over few rows and many; some 50 ms."""
+    """Measure a kernel's time as a share of the other kernel's, as the geometric mean over few rows and many; some 50 ms."""
     seeded = torch.Generator().manual_seed(0)  # the global one is the caller's
     weight = torch.randint(-63, 64, (_TRIED_WIDTH, _TRIED_WIDTH), dtype=torch.int8, generator=seeded)
     scale = torch.ones(_TRIED_WIDTH)

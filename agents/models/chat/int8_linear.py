@@ -80,7 +80,7 @@ def round_weights(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _keep_large_blocks() -> None:
     """Tell glibc to keep freed activations: handing tens of megabytes back after each layer costs as much as the products.
 
-    What packing has left behind is handed back before, up to 0.9 GB.
+    The leftovers of packing are freed first, up to 0.9 GB.
     """
     libc = ctypes.CDLL(None)
     mallopt = getattr(libc, "mallopt", None)

@@ -26,7 +26,7 @@ CONTEXT = 4096
 """Tokens of prompt and reply together, unless a profile says otherwise."""
 
 PROMPT_BATCH = 128
-"""Tokens of a prompt that are read between two looks at the deadline: about 3 seconds on two CPU cores."""
+"""Tokens of a prompt to read between two looks at the deadline: about 3 seconds on two CPU cores."""
 
 PREFIX_CACHE_MIB = 2048
 """Memory for the states of earlier prompts; one of 1,000 tokens takes 28 MiB with Qwen2.5-1.5B (28 layers, 2 heads of 128, 16 bit)."""
@@ -97,7 +97,7 @@ class LlamaCppChat:
         self._server = _serve(file, sight, context, threads or len(os.sched_getaffinity(0)))
 
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
-        """Answer all requests, one after the other; see ``ChatModel.chat``. What the deadline leaves no time for ends as ``abort``."""
+        """Answer all requests, one after the other; see ``ChatModel.chat``. Requests after the deadline end as ``abort``."""
         return [self._one(request, deadline) for request in requests]
 
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
@@ -164,7 +164,7 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
 
 @contextlib.contextmanager
 def _quiet_stderr() -> Iterator[None]:
-    """Hide what the engine's C++ code writes while it loads; errors come as exceptions."""
+    """Hide the output of the engine's C++ code while it loads; errors come as exceptions."""
     stderr_copy = os.dup(2)
     try:
         with Path(os.devnull).open("wb") as nowhere:

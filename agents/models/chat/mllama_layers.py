@@ -2,7 +2,7 @@
 
 1.  Since 4.56, and still in 5.19, the features of a picture are the states *after* layers 3, 7, 15, 23 and 30 of the picture encoder. Meta,
     vLLM and transformers 4.45 to 4.52 take those *before* these layers. A checkpoint was trained on these.
-2.  In Meta's implementation a token that sees no picture, because it stands before it, passes the cross-attention layers unchanged. In
+2.  In Meta's implementation a token that sees no picture, because it comes before it, passes the cross-attention layers unchanged. In
     transformers it takes in the mean of the whole picture.
 """
 

@@ -1,7 +1,7 @@
 """Chat with any server that speaks the OpenAI chat-completions protocol: OpenAI, vLLM, llama.cpp, Ollama ...
 
 Replies are streamed, so that at the deadline the text that has come is kept. A call returns then whatever the server, the client or its
-event loop does: what still runs is left behind in a thread of its own.
+event loop does: unfinished requests are left behind in a thread of their own.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ class OpenAIChat:
 
     model: str
     base_url: str | None = None  # root of the API, e.g. ``http://localhost:8000/v1``; None for the client's default
-    api_key_env: str = "OPENAI_API_KEY"  # variable that holds the key; a server of one's own needs none: leave it unset
+    api_key_env: str = "OPENAI_API_KEY"  # variable of the key; a server of one's own needs none: leave it unset
     concurrency: int = 8  # most requests in flight
     attempts: int = 4  # most tries for one request, without those after which the server said how long to wait
     max_image_side: int = 1024  # images are scaled down to this many pixels on their longer side
@@ -140,7 +140,7 @@ class OpenAIChat:
             streamed.no_answer = isinstance(error, TransientError)
         except ModelError:  # the server will answer no request at all
             raise
-        except Exception as error:  # noqa: BLE001 - what a server sends may break any reader; one request must not cost the others
+        except Exception as error:  # noqa: BLE001 - a server's reply may break any reader; one request must not cost the others
             streamed.error = f"{type(error).__name__}: {clean_message(error)}"
 
     async def _sleep(self, seconds: float) -> None:
@@ -150,7 +150,7 @@ class OpenAIChat:
         """Ask; if the server refuses, ask again without the refused parameter or system message, and remember that.
 
         A complaint without a name drops the optional parameters one after the other. A prompt that is too long is cut. An exact request
-        gives up only what the server names, and is not cut.
+        gives up only the parameters that the server names, and is not cut.
         """
         exact = streamed.request.exact is not None
         whole = {**({} if exact else {"stream": True}), **request_body(streamed.request, self.reasoning_tokens)}
@@ -188,7 +188,7 @@ class OpenAIChat:
         """Send one request and take in its reply, whether or not the server streams it."""
         streamed.clear()
         self.requests += 1
-        # The client's overloads want literal settings; ours are put together from what the server supports.
+        # The client's overloads want literal settings; ours depend on the server.
         create: Any = client.chat.completions.with_raw_response.create
         try:
             raw = await create(model=self.name, messages=messages, **settings)

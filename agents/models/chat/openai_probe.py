@@ -1,4 +1,4 @@
-"""Finds out with a few small requests what a server can, so that nothing has to fail in a run first."""
+"""Tests the abilities of a server with a few small requests, so that nothing has to fail in a run first."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _SCHEMA = {
 }
 _BLIND = "choose a model that sees, or write a profile whose chat model is told the photo in words (docs/models.md)"
 _PLAIN = (
-    (STREAMING, "stream", "a reply that is not whole at the deadline is lost"),
+    (STREAMING, "stream", "a reply unfinished at the deadline is lost"),
     (TEMPERATURE, "temperature", "answers differ from run to run"),
 )
-"""Parameters that are taken or refused, and what a refusal costs."""
+"""Parameters that a server may refuse, and the cost of a refusal."""
 _TOKENS, _FEW_TOKENS = 32, 8
 _THOUGHTS = 2048
 """Tokens for thoughts of a probe whose model ends inside them without a budget."""
@@ -77,7 +77,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a model of a server can, in ``requests`` requests."""
+    """Abilities of a server's model, found in ``requests`` requests."""
 
     model: str
     address: str
@@ -98,15 +98,15 @@ class Probe:
 
     @property
     def summary(self) -> str:
-        """One line with what the model cannot."""
+        """One line about the model's missing abilities."""
         lacking = [f"{finding.name} ({finding.detail})" for finding in self.findings if finding.can is False]
-        text = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all that is used"
+        text = f"lacks {', '.join(lacking)}; crag probe says what to do" if lacking else "has all needed features"
         return f"{self.model} at {self.address} {text}"
 
 
 @dataclass(frozen=True)
 class _Listing:
-    """What the server says of its models: their names, and the context of ours."""
+    """The server's list of its models: their names, and the context of ours."""
 
     names: tuple[str, ...] = ()
     context: int | None = None
@@ -116,7 +116,7 @@ class _Listing:
 
 
 def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
-    """Ask a server for a picture's colour in a request with all that is used; parameters that it refuses are remembered for the run.
+    """Ask a server for a picture's colour in a request with all features in use; parameters that it refuses are remembered for the run.
 
     Args:
         chat: The model.
@@ -192,7 +192,7 @@ def _thinks_too_long(reply: ChatReply, tried: int, *, is_enough: bool) -> Findin
 
 
 def _judge_picture(chat: OpenAIChat, reply: ChatReply) -> Finding:
-    """Judge the colour that was named. After a wrong one a picture of a third colour is shown, so that one guess is never right."""
+    """Judge the named colour. After a wrong one a picture of a third colour is shown, so that one guess is never right."""
     named = _find_colour(reply)
     if named is None:
         return Finding(PICTURES, False, f"named no colour of a {_TEST_COLOUR} picture", f"if it is blind: {_BLIND}")

@@ -19,7 +19,7 @@ from agents.models.chat.thoughts import reply_start, strip_marks
 from agents.models.pixels import jpeg_data_url, pad_sides
 
 MIN_IMAGE_SIDE = 28
-"""Smallest side in pixels of a picture that is sent: some servers fail on smaller ones, which Qwen's towers cannot cut into patches."""
+"""Smallest side in pixels of a sent picture: some servers fail on smaller ones, which Qwen's towers cannot cut into patches."""
 
 _BROKEN = ("abort", "error")  # ends of a reply that the server itself gave up
 _CUT = ("length", "max_tokens")
@@ -68,7 +68,7 @@ class _Token:
 
 @dataclass
 class StreamedReply:
-    """One request, and what has come of its reply so far."""
+    """One request, and its reply so far."""
 
     request: ChatRequest
     thoughts: int = 0  # tokens that it may have for thoughts, beside those of the reply
@@ -87,7 +87,7 @@ class StreamedReply:
     prompt_cut: int = 0  # tokens taken out of the prompt, which was too long for the server
 
     def clear(self) -> None:
-        """Forget what came: the request is sent again."""
+        """Forget the partial reply: the request is sent again."""
         self.texts.clear()
         self.tokens.clear()
         self.refusal, self.thought, self.called, self.chunks = "", False, False, 0
@@ -114,7 +114,7 @@ class StreamedReply:
                 self.refusal = self.refusal or "the server's content filter withheld it"
 
     def take_whole(self, completion: Mapping[str, Any]) -> None:
-        """Take in the reply to a request that is not streamed.
+        """Take in the reply to an unstreamed request.
 
         A completion without ``choices`` adds no text and no end.
         """
@@ -126,7 +126,7 @@ class StreamedReply:
                 self.finish = "stop"
 
     def reply(self) -> ChatReply:
-        """Build the reply from what has arrived, without thoughts; it ends in ``abort`` if its end is still missing."""
+        """Build the reply from the parts so far, without thoughts; it ends in ``abort`` if its end is still missing."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, no_answer=self.no_answer)
         whole = "".join(self.texts)

@@ -1,4 +1,4 @@
-"""Key-value states of prompts that a transformers model has read: what a prompt shares with one of them is not read again.
+"""Key-value states of prompts that a transformers model has read: a shared beginning is not read again.
 
 Prompts of one method begin alike: with the same instructions, and a verdict with the evidence of its answer. Each is read by itself, a
 piece at a time: nothing is padded, and the activations of a piece stay near the processor where those of a whole batch would fill memory.
@@ -52,7 +52,7 @@ class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
         self._filled = filled
 
     def update(self, keys: torch.Tensor, values: torch.Tensor, *_: Any, **__: Any) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write the states of new tokens behind those that are there."""
+        """Write the states of new tokens behind the existing ones."""
         end = self._filled + keys.shape[2]
         self.keys[:, :, self._filled : end] = keys
         self.values[:, :, self._filled : end] = values
@@ -70,12 +70,12 @@ class _FilledLayer(DynamicLayer):  # type: ignore[misc]  # transformers is untyp
 def select_rows(
     tokens: torch.Tensor, mask: torch.Tensor, cache: Cache, rows: Sequence[int]
 ) -> tuple[dict[str, torch.Tensor], Cache]:
-    """Return what ``generate`` goes on with for some rows of a batch, without the places that are padding in all of them.
+    """Return the input of ``generate`` for some rows of a batch, without the places of padding in all of them.
 
     Args:
-        tokens: Prompts with what was generated, shape (rows, tokens), padded on the left.
+        tokens: Prompts with the generated tokens, shape (rows, tokens), padded on the left.
         mask: The attention mask of the prompts, shape (rows, tokens of prompts).
-        cache: From ``PrefixStates.begin``; it holds the states of all tokens but the last.
+        cache: From ``PrefixStates.begin``; it has the states of all tokens but the last.
         rows: Numbers of the rows.
 
     Returns:
@@ -119,12 +119,12 @@ class PrefixStates:
             if row_states is None:
                 return None
             start = filled + 1 - len(row)
-            states[:, :, index, :, :start] = 0  # masked, but what was in memory there may be no number
+            states[:, :, index, :, :start] = 0  # masked, but the memory there may be NaN
             states[:, :, index, :, start:filled] = row_states
         return Cache(layers=[_FilledLayer(keys, values, filled) for keys, values in states])
 
     def _states(self, model: Any, row: torch.Tensor, deadline: Deadline) -> torch.Tensor | None:
-        """Return the states of a prompt, and compute those that are not kept yet.
+        """Return the states of a prompt, and compute missing ones.
 
         Returns:
             Shape (layers, 2, heads, tokens, width), or None if the deadline passes first.

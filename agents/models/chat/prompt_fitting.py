@@ -62,7 +62,7 @@ def cut_longest_user_message(
 ) -> tuple[tuple[ChatMessage, ...], int]:
     """Take ``excess`` tokens (and room for a mark of the gap) out of the middle of the longest user message; ModelError for a short one.
 
-    The head and the tail stay: instructions and questions stand at either end of a prompt, evidence in its middle. Returns
+    The head and the tail stay: instructions and questions are at either end of a prompt, evidence in its middle. Returns
     the messages with the cut made and the number of tokens removed.
     """
     lengths = {i: tokenizer.encode(message.content) for i, message in enumerate(messages) if message.role == "user"}

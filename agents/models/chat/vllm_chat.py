@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class _Job:
-    """One request on its way: what the engine is asked, and what it has said so far."""
+    """One request on its way, with the engine's output so far."""
 
     request: ChatRequest
     prompt: dict[str, Any] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class _Job:
     error: str | None = None
 
     def reply(self) -> ChatReply:
-        """Build the reply from what the engine has said so far."""
+        """Build the reply from the engine's output so far."""
         if self.error is not None:
             return ChatReply("", "error", error=self.error, prompt_cut=self.cut)
         text = "" if self.output is None else strip_thoughts(self.output.text)
@@ -88,7 +88,7 @@ class VllmChat:
 
     ``chat`` may be called from several threads; the engine batches whatever it has. Close it (or use ``with``) to free the memory and the
     event loop; a script that builds one needs an ``if __name__ == "__main__"`` guard, for vLLM may start processes. Images
-    are scaled down to ``max_image_side`` pixels on their longer side. With ``pictures_first`` they stand before the instructions too.
+    are scaled down to ``max_image_side`` pixels on their longer side. With ``pictures_first`` they come before the instructions too.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class VllmChat:
         self._start, self._lock = start, threading.Lock()
         self._reload: Future[None] | None = None
         self._max_image_side, self._pictures_first = max_image_side, pictures_first
-        self.weights: tuple[Path, ...] = ()  # what it was loaded from
+        self.weights: tuple[Path, ...] = ()  # source of its weights
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
         self._image_places: dict[int, int] = {0: 0}
@@ -215,7 +215,7 @@ class VllmChat:
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer all requests in one batch; see ``ChatModel.chat``. At the deadline each reply keeps the text it has (``abort``).
 
-        If the engine dies in the middle, requests that were done keep their replies and the others get an error. The engine is then loaded
+        If the engine dies in the middle, finished requests keep their replies and the others get an error. The engine is then loaded
         again, once. A call that comes meanwhile waits for it until its deadline.
 
         Raises:
@@ -231,7 +231,7 @@ class VllmChat:
                 return [job.reply() for job in jobs]
             self._prepare(job)
         remaining = min(deadline.left(), SECONDS_WITHOUT_DEADLINE)
-        # Where the engine holds up its event loop, or is closed meanwhile, what has come so far is all there is.
+        # Where the engine holds up its event loop, or is closed meanwhile, the output so far is the whole reply.
         with contextlib.suppress(TimeoutError, CancelledError):
             self._loop.run(self._answer_all(jobs, remaining, deadline), timeout=max(remaining, 0.0) + GRACE_SECONDS)
         if self._engine.is_dead:
@@ -281,7 +281,7 @@ class VllmChat:
         except Exception as error:  # noqa: BLE001 - vLLM raises kinds of many layers; one request must not cost the others
             if limit is not None and limit.expired():
                 return
-            # V0 passes on what killed it.
+            # V0 passes on its fatal error.
             killed = f"{DEAD} {_complaint(error)}" if self._engine.is_dead else _complaint(error)
             job.error = DEAD if is_dead(error) else killed
 
@@ -315,7 +315,7 @@ class VllmChat:
         raise ModelError("The prompt does not get short enough by cutting.")
 
     def _check_image_tokens(self, ids: Sequence[int], images: int) -> None:
-        """Raise ModelError if a text holds the token that stands for a picture: V0 would die of a picture that is not there."""
+        """Raise ModelError if a text has the token of a picture: V0 would die of a missing picture."""
         word = getattr(self._template.processor, "image_token", None) if self._template.sees else None
         if word is None:
             return
@@ -327,7 +327,7 @@ class VllmChat:
         count, expected = ids.count(token), self._image_places[images]
         if count != expected:
             raise ModelError(
-                f"{word} stands for a picture: the prompt holds it {count} times, its pictures account for {expected}. "
+                f"{word} marks a picture: the prompt has it {count} times, its pictures account for {expected}. "
                 "Take it out of the texts."
             )
 

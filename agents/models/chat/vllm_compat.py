@@ -102,7 +102,7 @@ class VllmEngine:
             "max_tokens": request.max_tokens,
             "temperature": request.temperature,
             "stop": list(request.stop) or None,
-            # The token that was chosen is always part of the answer, whether it is among these or not.
+            # The chosen token is always part of the answer, whether it is among these or not.
             "logprobs": FIRST_TOKEN_ALTERNATIVES if request.logprobs else None,
         }
         if request.temperature > 0:
@@ -131,11 +131,11 @@ class VllmEngine:
             return
         stop = getattr(self._engine, "shutdown", None) or self._engine.shutdown_background_loop
         stop()
-        self._engine = None  # V0 holds the model in this process: its memory is free once nothing refers to it
+        self._engine = None  # V0 has the model in this process: its memory is free once nothing refers to it
 
 
 def free_memory() -> None:
-    """Give back the GPU memory of an engine that nothing refers to: a new one measures what is free."""
+    """Give back the GPU memory of an engine that nothing refers to: a new one measures the free memory."""
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
@@ -166,7 +166,7 @@ def _engine_arguments(arguments: Mapping[str, Any], extra: Mapping[str, Any], se
     # Prompts that begin alike share their KV cache.
     engine_arguments = {"enable_prefix_caching": True, "disable_log_stats": True, **_terse_json(), **arguments}
     if sees:
-        # Memory is set aside for the largest prompt that is allowed: videos would take most of it.
+        # Memory is set aside for the largest allowed prompt: videos would take most of it.
         engine_arguments["limit_mm_per_prompt"] = {**engine_arguments["limit_mm_per_prompt"], "video": 0}
     else:
         del engine_arguments["limit_mm_per_prompt"]
@@ -200,7 +200,7 @@ def _mllama_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     # Neither a prefix cache nor chunks of a prompt with cross-attention (vllm/worker/utils.py).
     overrides = {"enable_prefix_caching": False, "enable_chunked_prefill": False, "limit_mm_per_prompt": images}
     if "max_model_len" in arguments:
-        # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 holds them against max_model_len, though they are no part
+        # 4 tiles of (560 / 14)^2 + 1 positions: 6404 tokens. V0 counts them towards max_model_len, though they are no part
         # of the prompt (_validate_model_input in vllm/engine/llm_engine.py).
         tokens = vision.max_num_tiles * ((vision.image_size // vision.patch_size) ** 2 + 1) * images["image"]
         overrides["max_model_len"] = max(arguments["max_model_len"], tokens)

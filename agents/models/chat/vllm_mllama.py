@@ -2,14 +2,14 @@
 
 Uncorrected, three things go wrong, and with the last two a reply depends on the other requests of its batch:
 
-1.  The picture encoder drops its attention mask. Of a picture with one tile, three quarters of what is attended to is padding.
+1.  The picture encoder drops its attention mask. Of a picture with one tile, three quarters of the attended positions are padding.
     (0.8.5 to 0.10.1.1 have the mask.)
 2.  A text-only prompt ahead of pictures in one prefill shifts the rows of the cross-attention mask for all that follow.
 3.  Tokens before a picture attend to the pictures of the whole prefill. In Meta's implementation they attend to none, and the
     cross-attention layers leave them as they are.
     (2 and 3 are in all releases since 0.8.5 at least.)
 
-V0 runs in this process, so functions that are replaced before an engine starts are replaced for it.
+V0 runs in this process, so functions replaced before an engine starts are replaced for it.
 """
 
 from __future__ import annotations

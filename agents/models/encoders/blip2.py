@@ -169,7 +169,7 @@ def joint_tokens(
 ) -> torch.Tensor:
     """Compute the projected query tokens of ``Blip2QFormer.query_tokens``.
 
-    ``model`` is a ``Blip2ForImageTextRetrieval``. ``sight`` holds the last hidden states of its vision tower, one row per
+    ``model`` is a ``Blip2ForImageTextRetrieval``. ``sight`` has the last hidden states of its vision tower, one row per
     question.
 
     Returns:

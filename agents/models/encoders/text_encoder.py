@@ -16,7 +16,7 @@ from agents.models.pretrained import Pretrained, deduplicate, multiplies_bfloat1
 Pooling = Literal["mean", "cls"]
 POOLINGS = get_args(Pooling)
 _CACHE_SIZE = 16_384
-"""Embeddings that are kept, 25 MB of MiniLM's: two rerankers read the same chunks, and a dialog's turns find the same pages."""
+"""Embeddings to keep, 25 MB of MiniLM's: two rerankers read the same chunks, and a dialog's turns find the same pages."""
 
 
 @dataclass(kw_only=True, eq=False)

@@ -31,7 +31,7 @@ MIN_DOCUMENT = 16
 class Qwen3Reranker(Pretrained):
     """A ``Reranker``: the probability of "yes" against "no" at the last position, 0 to 1 (QA-Dragon, eq. 3)."""
 
-    instruction: str = field(kw_only=False)  # what makes a document relevant, in one sentence
+    instruction: str = field(kw_only=False)  # criterion of relevance, in one sentence
     max_tokens: int = 1024  # longest input; documents are cut so that prompt and suffix always fit
     batch_size: int = 16
 

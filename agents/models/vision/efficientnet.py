@@ -35,7 +35,7 @@ class EfficientNetLite2:
     """An ``ImageEncoder`` and a ``Recogniser``: the whole image is squeezed into the square that the network sees, so that no edge is lost.
 
     ``batch_size`` None means 32 on a GPU and 4 on a CPU, whose caches hold the activations of few images. Its normalisations are folded
-    into its convolutions, and channels lie innermost in memory: on two cores an image takes half the time.
+    into its convolutions, and channels are innermost in memory: on two cores an image takes half the time.
     """
 
     name = "efficientnet-lite2"

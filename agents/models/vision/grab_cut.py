@@ -1,4 +1,4 @@
-"""GrabCut of OpenCV: separates the object in a box from what is around it by colours (Rother, Kolmogorov and Blake, SIGGRAPH 2004)."""
+"""GrabCut of OpenCV: separates the object in a box from its surroundings by colours (Rother, Kolmogorov and Blake, SIGGRAPH 2004)."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor

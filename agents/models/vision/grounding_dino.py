@@ -13,7 +13,7 @@ from agents.models.pixels import to_rgb
 from agents.models.pretrained import Pretrained
 
 BOX_THRESHOLD, TEXT_THRESHOLD = 0.35, 0.25
-"""What a box's best token must score, and the tokens that name it (the authors' own demo, github.com/IDEA-Research/GroundingDINO)."""
+"""Lowest scores of a box's best token, and of the tokens that name it (the authors' own demo, github.com/IDEA-Research/GroundingDINO)."""
 
 ANYTHING = "object"  # what is asked for where no phrase is given
 
@@ -23,8 +23,8 @@ class GroundingDinoDetector(Pretrained):
     """A ``Detector``; all boxes of a phrase that reach the thresholds are kept."""
 
     batch_size: int = 8
-    box_threshold: float = BOX_THRESHOLD  # what a box's best token must score, 0 to 1
-    text_threshold: float = TEXT_THRESHOLD  # what a token must score to name a box, 0 to 1
+    box_threshold: float = BOX_THRESHOLD  # lowest score of a box's best token, 0 to 1
+    text_threshold: float = TEXT_THRESHOLD  # lowest score of a token that names a box, 0 to 1
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """Detect phrases in images; see ``Detector.detect``. Boxes are in pixels of the upright image and clipped to it.
@@ -107,10 +107,10 @@ def _detections(result: Any, phrases: Sequence[str], size: tuple[int, int]) -> l
 
 
 def _phrase(words: str, phrases: Sequence[str]) -> str:
-    """Return the phrase that shares most words with what the model named.
+    """Return the phrase that shares most words with the model's name for a box.
 
     Returns:
-        On a tie the earlier phrase. If no phrase shares a word, what the model named. If the model named nothing, the
+        On a tie the earlier phrase. If no phrase shares a word, the model's name. If the model named nothing, the
         only phrase, or ``ANYTHING`` if there are several.
     """
     named = set(plain(words).split())

@@ -13,7 +13,7 @@ from agents.models.base import Box, ModelError, TextLine
 from agents.models.pixels import pixels_digest, to_rgb
 
 REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
-SMALLEST_SIDE = 8  # pixels; smaller pictures hold no readable letter and upset the detector
+SMALLEST_SIDE = 8  # pixels; smaller pictures have no readable letter and upset the detector
 MAX_SIDE = 1280  # pixels; larger pictures are scaled down, boxes are those of the full picture
 MIN_CONFIDENCE = 0.5  # the engine's own default; lines read with less are left out
 CACHE_SIZE = 256  # photos whose lines are kept: several stages and models ask for those of one photo
@@ -77,7 +77,7 @@ def _read(engine: Any, rgb: Image.Image) -> list[TextLine]:
 
 
 def in_reading_order(lines: Sequence[TextLine]) -> list[TextLine]:
-    """Lines by rows from the top, each row from the left; a row is what overlaps vertically with its first line."""
+    """Lines by rows from the top, each row from the left; a row has the lines that overlap vertically with its first."""
     rows: list[list[TextLine]] = []
     for line in sorted(lines, key=lambda item: (item.box.top + item.box.bottom) / 2):
         if rows and _same_row(rows[-1][0].box, line.box):

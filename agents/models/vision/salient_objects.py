@@ -2,7 +2,7 @@
 
 No package carries weights of a detector that knows phrases, so every salient object is boxed, whatever it is called:
 activations of two inner blocks of EfficientNet-Lite2, and colours, are compared with the picture's border; regions that
-stand out become boxes. Phrases only change the order, by the classifier's own names for what is in the boxes.
+stand out become boxes. Phrases only change the order, by the classifier's own names for the things in the boxes.
 
 The border of a photograph is mostly background (the boundary prior of Wei et al., "Geodesic saliency using background
 priors", ECCV 2012); features of a network tell objects from textured ground better than colours do, and both together best.
@@ -25,7 +25,7 @@ BLOCKS = (4, 7)
 """MBConv blocks whose maps are used, strides 8 and 16: deeper ones are too coarse for boxes, earlier ones see edges only."""
 
 JUST_VISIBLE = 2.3  # smallest difference in CIELAB that an eye notices (Mahy, Van Eycken and Oosterlinck 1994)
-ANYTHING = "object"  # phrase of a detection that was not asked for by name
+ANYTHING = "object"  # phrase of a detection not asked for by name
 
 
 MAX_BOXES, MAX_OVERLAP = 6, 0.5  # boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays
@@ -84,7 +84,7 @@ class SalientObjectDetector:
         _, height, width = maps[0].shape
         shades = colours(image, height, width)
         if np.ptp(shades, axis=(1, 2)).max() < JUST_VISIBLE:
-            return []  # what is left would be the network's own padding at the border
+            return []  # the rest would be the network's own padding at the border
         values = saliency([*maps, shades], 2 * height, 2 * width)
         across, down = image.width / values.shape[1], image.height / values.shape[0]
         everything = [

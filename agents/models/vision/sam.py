@@ -1,4 +1,4 @@
-"""Segment Anything through transformers: masks of what boxes hold (Kirillov et al., ICCV 2023)."""
+"""Segment Anything through transformers: masks of the things in boxes (Kirillov et al., ICCV 2023)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -29,7 +29,7 @@ _NO_PLACES: Floats = np.zeros((0, 2), np.float32)
 
 @dataclass(frozen=True)
 class Features:
-    """Where the features of a picture lie, in its pixels, shape (n, 2), and how it looks there, shape (n, 128)."""
+    """Places of a picture's features in pixels, shape (n, 2), and their descriptors, shape (n, 128)."""
 
     places: Floats
     looks: npt.NDArray[np.uint8]
@@ -67,7 +67,7 @@ class PictureFeatures:
     def get_features(
         self, urls: Iterable[str], read: Callable[[Sequence[str]], Mapping[str, Image.Image]]
     ) -> dict[str, Features]:
-        """Return the features of pictures by URL, and compute those that are not kept yet.
+        """Return the features of pictures by URL, and compute missing ones.
 
         ``read`` is asked for the unknown pictures alone. Those that it does not find are left out.
         """
@@ -93,7 +93,7 @@ class PictureFeatures:
 def extract_picture_features(picture: Image.Image) -> Features:
     """Extract the features of a picture of the index, with places at the size of the comparison.
 
-    Five pixels are as large a part of every picture then; in those of a large picture no feature would lie near enough.
+    Five pixels are as large a part of every picture then; in those of a large picture no feature would be near enough.
 
     Raises:
         ValueError: The picture cannot be decoded.

@@ -1,10 +1,10 @@
-"""The encoding of a page: what its server or the page itself says, as browsers understand it."""
+"""The encoding of a page: as given by its server or the page itself, as browsers understand it."""
 
 import codecs
 import re
 
 _SLOW_CODEC = "punycode"  # meant for names of hosts: its time grows with the square of a page's length, and more
-_WIDER_CODECS = {  # of the WHATWG's encoding standard: pages name the smaller set, and hold letters of the larger one
+_WIDER_CODECS = {  # of the WHATWG's encoding standard: pages name the smaller set, and contain letters of the larger one
     **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"), **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
     "shift_jis": "cp932", "euc_kr": "cp949", "iso8859-9": "cp1254", "iso8859-11": "cp874", "tis-620": "cp874",
 }  # fmt: skip
@@ -30,7 +30,7 @@ def decode_page(data: bytes, encoding: str = "") -> str:
 
     Args:
         data: The page's bytes.
-        encoding: What the server says. UTF-8 is also said of pages in other encodings: they are believed.
+        encoding: The one named by the server. UTF-8 is also said of pages in other encodings: they are believed.
 
     Returns:
         The text. If nothing fits it is read as UTF-8 where the server says so, else as Windows has it in the West.

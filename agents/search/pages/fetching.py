@@ -71,7 +71,7 @@ def is_public(address: str) -> bool:
 def fetch(url: str, *, seconds: float, max_bytes: int, allowed: AddressCheck = is_public) -> Response:
     """Fetch a URL with GET; redirects are followed at most ``MAX_REDIRECTS`` times, each under the same rules.
 
-    The address that was checked is the one connected to, so that a name which resolves differently a moment later gains nothing.
+    The connection goes to the checked address, so that a name which resolves differently a moment later gains nothing.
     Resolving a name is left to the system and its own limit; ``seconds`` is for everything together. FetchError: another scheme, an address
     that is not allowed, an answer that is no success, longer than ``max_bytes`` or too late, a broken connection.
     """
@@ -92,7 +92,7 @@ def _get(pool: httpcore.ConnectionPool, url: str, end: float, max_bytes: int) ->
     """Request a URL once.
 
     Returns:
-        What the server sent, or the address that it redirects to.
+        The server's response, or the address of its redirect.
     """
     try:
         parts = urlsplit(url)

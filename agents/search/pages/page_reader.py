@@ -23,7 +23,7 @@ _CODEC = ("utf-8", "surrogatepass")
 
 
 class PageReader:
-    """Makes texts of pages; ``safe`` takes out what speaks to models (``retrieved.safe_full_text``), else they are only cleaned."""
+    """Makes texts of pages; ``safe`` removes orders to models (``retrieved.safe_full_text``), else they are only cleaned."""
 
     def __init__(self, worker: SubprocessWorker, *, safe: bool) -> None:
         self._worker = worker
@@ -56,7 +56,7 @@ class PageReader:
     def _at_once(self, page: str) -> PageText:
         try:
             return PageText(self._read(page))
-        except Exception as error:  # noqa: BLE001 - parsers raise anything on what strangers wrote; the other pages are read
+        except Exception as error:  # noqa: BLE001 - parsers raise anything on strangers' text; the other pages are read
             return PageText(None, f"it cannot be read: {type(error).__name__}: {error}"[:_MAX_REASON])
 
     def _large(self, page: str, tags: int, seconds: float) -> PageText:

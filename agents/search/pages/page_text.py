@@ -8,8 +8,8 @@ import trafilatura
 from agents.base.files import TooLargeError
 from agents.texts.text import looks_like_markup, simplify_markup, visible_text
 
-MAX_DOCUMENT = 8_000_000  # characters of a document's text that are indexed
-MAX_CHARACTERS = 200_000  # characters of a page's text that are kept; what answers a question stands in far less
+MAX_DOCUMENT = 8_000_000  # characters of a document's text to index
+MAX_CHARACTERS = 200_000  # characters of a page's text to keep; answers are in far less
 
 _MAX_TAGS = 400_000  # of a document
 
@@ -42,7 +42,7 @@ def main_content(page: str, characters: int = MAX_CHARACTERS) -> str:
     """
     if not looks_like_markup(page):
         return page[:characters]
-    # Trafilatura looks at some of the attributes that hide an element, and melts powers and merged cells into what is beside them.
+    # Trafilatura looks at some of the attributes that hide an element, and melts powers and merged cells into their neighbours.
     simple_page = simplify_markup(page)
     content = (
         trafilatura.extract(

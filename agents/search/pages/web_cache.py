@@ -66,10 +66,10 @@ class UrlCache(Generic[Content]):
     def __init__(
         self,
         folder: Path,
-        http: bool = False,  # whether what is missing may be fetched
+        http: bool = False,  # whether missing files may be fetched
         timeout: float | None = None,  # for one fetch in seconds; that of the class if None
         allowed: AddressCheck = is_public,  # which addresses may be connected to
-        further: Sequence[Path] = (),  # folders of the same form that are read after the cache, and never written to
+        further: Sequence[Path] = (),  # folders of the same form, read after the cache and never written to
     ) -> None:
         self._folders = (folder, *further)
         self._http = http
@@ -79,7 +79,7 @@ class UrlCache(Generic[Content]):
     def get_all(self, urls: Iterable[str], deadline: Deadline = NO_DEADLINE) -> dict[str, Content]:
         """Load all that can be found, by URL; never raises.
 
-        Each of the files has an equal share of the time that is left; after the deadline no further one is read. With HTTP, missing
+        Each of the files has an equal share of the remaining time; after the deadline no further one is read. With HTTP, missing
         ones are fetched side by side, until their limit or the deadline.
         """
         distinct = list(dict.fromkeys(urls))
@@ -118,13 +118,13 @@ class UrlCache(Generic[Content]):
 
     @abstractmethod
     def _convert(self, response: Response, seconds: float) -> tuple[Content, bytes]:
-        """Decode what was fetched into its content and the file to store; raise as ``_decode`` does."""
+        """Decode fetched bytes into its content and the file to store; raise as ``_decode`` does."""
 
     def _load_cached(self, url: str, folders: Sequence[Path], seconds: float) -> Content | None:
         for path in (folder / name for folder in folders for name in self._read_names(url)):
             try:
                 with path.open("rb") as file:
-                    return self._decode(file.read(self.max_bytes), seconds)  # a file of any size may lie there
+                    return self._decode(file.read(self.max_bytes), seconds)  # a file of any size may be there
             except FileNotFoundError:
                 continue
             except _UNREADABLE as error:
@@ -150,7 +150,7 @@ class PictureCache(UrlCache[Image.Image]):
     timeout = 2.0
 
     def __init__(self, folder: Path, *, worker: SubprocessWorker | None = None, **options: Any) -> None:
-        """``worker`` decodes what may take long, a worker of its own if None; the other options are those of ``UrlCache``."""
+        """``worker`` decodes slow files; None: a worker of its own; the other options are those of ``UrlCache``."""
         super().__init__(folder, **options)
         self._worker = worker or SubprocessWorker()
 
