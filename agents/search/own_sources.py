@@ -38,7 +38,7 @@ PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", "
 WORKBOOK = ".xlsx"
 _REQUIRED = (ENTITY, FILE)
 
-_HEADING = re.compile(r"^#{1,6}[ \t]+(.*)$", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*)$", re.MULTILINE)
 _AFTER_HEADING = " \t#"
 _CAPTION = ".txt"
 MAX_DOCUMENT_BYTES = 10 * 2**20
@@ -410,9 +410,12 @@ def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
             fields, text = document.metadata, document.content
     except ValueError as error:
         problem = f"its fields, which are indexed as text: it has a {error}"
-    headings = [heading.rstrip(_AFTER_HEADING) for heading in _HEADING.findall(text)]
-    title = str(fields.get("title") or (headings[0] if headings else path.stem))
-    return [Page(url, title, _HEADING.sub(lambda match: match[1].rstrip(_AFTER_HEADING), text))], problem
+    first = _HEADING.search(text)
+    title = str(fields.get("title") or (first[2].rstrip(_AFTER_HEADING) if first else path.stem))
+    # Headings keep their marks, by which a chunk gets the name of its section, as those of HTML and Word do.
+    return [
+        Page(url, title, _HEADING.sub(lambda match: f"{match[1]} {match[2].rstrip(_AFTER_HEADING)}", text))
+    ], problem
 
 
 def _plain(path: Path, url: str) -> tuple[list[Page], str]:

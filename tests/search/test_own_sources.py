@@ -15,10 +15,11 @@ import pytest
 from PIL import Image
 
 from agents.base.worker_processes import map_locally
-from agents.evidence.chunks import ChunkOptions, make_cutter
+from agents.evidence.chunks import ChunkOptions, chunk_page, make_cutter
 from agents.search import document_process, pdf_pages
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.collection import Collection
+from agents.search.hits import WebHit
 from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import main_content
@@ -265,10 +266,27 @@ def test_documents_of_every_kind_are_read(documents: Path) -> None:
     assert by_url["note.txt"].page_snippet == "Das Café schließt früh."
     assert by_url["rules/lending.md"].page_name == "Lending rules"
     assert by_url["rules/lending.md"].page_snippet.split("\n\n") == [
-        "Lending",
+        "# Lending",
         "A borrowed telescope has to be returned within fourteen days.",
     ]
     assert left_out == []
+
+
+def test_a_chunk_of_a_page_names_its_section_whatever_kind_of_file_it_is_from(tmp_path: Path) -> None:
+    sections = {
+        "The hammer": "It was bought at a flea market in Gent.",
+        "The bell": "It was cast in the year of the flood.",
+    }
+    (tmp_path / "a.md").write_text(
+        "# Stories ##\n\n" + "\n".join(f"## {name} ##\n{text}\n" for name, text in sections.items())
+    )
+    body = "".join(f"<h2>{name}</h2><p>{text}</p>" for name, text in sections.items())
+    (tmp_path / "b.html").write_text(f"<title>Stories</title><main><h1>Stories</h1>{body}</main>")
+    rows, _ = read_documents(tmp_path, content_of=main_content)
+    for row in rows:
+        hit = WebHit(row.id, 0.5, row.page_name, row.page_snippet, row.page_url)
+        chunks = [(chunk.title, chunk.text.strip()) for chunk in chunk_page(hit, make_cutter(ChunkOptions()))]
+        assert chunks == [(f"Stories: {name}", text) for name, text in sections.items()], row.page_url
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> None:
