@@ -251,6 +251,7 @@ class Turn:
 
     question: str = ""  # the standalone query
     needs_image: bool = True
+    is_named: bool = False  # whether evidence stands for the photo in prompts, because it says what it shows
     pointing: str = ""  # the thing that an earlier question of the dialog pointed at, if this one is still about it
     domain: str | None = None  # given where the evaluator says it
     look: Look | None = None
@@ -375,7 +376,8 @@ class Turn:
     @property
     def values(self) -> dict[str, Any]:
         """Values of the turn that any prompt may show, as arguments of ``Prompt.request``."""
-        inputs: dict[str, Any] = {"image": self.image, "question": self.question, "history": self.history}
+        image = None if self.is_named else self.image
+        inputs: dict[str, Any] = {"image": image, "question": self.question, "history": self.history}
         recognised = [(entity.name, round(self._cosine(entity), 2)) for entity in self.shown_entities()]
         named = self.look.names if self.look is not None else ()
         shown = {entity for entity, _ in recognised}

@@ -39,6 +39,11 @@ class EvidenceStage(Stage):
             None,
             description="cosine from which a passage says that the photo shows the entity; None: none does",
         )
+        name_replaces_photo: bool = Field(
+            False,
+            description="the prompts have no photo if a passage says what it shows, unless text is read in it: without a model that sees, a "
+            "recogniser's words stand in for the photo, and contradict the name",
+        )
         k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
     options: Options
@@ -59,6 +64,9 @@ class EvidenceStage(Stage):
             page_chunks = [chunk for hit in turn.web_hits for chunk in self._chunk_page(hit, cut)]
             ordered = deduplicate([*self._identify(turn), *attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
+            is_named = any(chunk.key == PICTURE_KEY for chunk in ordered)
+            has_text = turn.look is not None and bool(turn.look.queries)
+            turn.is_named = options.name_replaces_photo and is_named and not has_text
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     def _identify(self, turn: Turn) -> Iterator[Evidence]:

@@ -33,6 +33,10 @@ class Understand(Stage):
             description='look for "it" at the place, and among the kind of thing, that an earlier question of the '
             "dialog named",
         )
+        keep_photo: bool = Field(
+            False,
+            description="a follow-up about a name that was given is about the dialog's photo as well: evidence is searched for both",
+        )
 
     options: Options
     fills = ("question", "needs_image", "pointing")
@@ -67,6 +71,7 @@ class Understand(Stage):
                     turn.question = answer.value
                     turn.needs_image |= points_at_picture(answer.value) and not _stands_without_picture(turn)
         for turn in turns:
+            turn.needs_image |= self.options.keep_photo and turn.image is not None
             turn.note(
                 question=turn.question,
                 needs_image=turn.needs_image,

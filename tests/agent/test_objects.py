@@ -27,6 +27,16 @@ def test_offsets_are_fractions_of_the_image() -> None:
 
 
 @pytest.mark.parametrize(
+    ("keep", "has_photo", "needs_image"), [(True, True, True), (False, True, False), (True, False, False)]
+)
+def test_a_follow_up_about_a_name_may_keep_the_photo(keep: bool, has_photo: bool, needs_image: bool) -> None:
+    history = ({"role": "user", "content": "Who made it?"}, {"role": "assistant", "content": "Isak Dunn"})
+    dialog_turn = turn("And what did he lose in a gale?", size=(64, 48) if has_photo else None, history=history)
+    run(Understand, [dialog_turn], context(settings_from({"stages": ["finalise"], "understand": {"keep_photo": keep}})))
+    assert (dialog_turn.question, dialog_turn.needs_image) == ("And what did Isak Dunn lose in a gale?", needs_image)
+
+
+@pytest.mark.parametrize(
     ("keep", "target"), [(True, Target(("coin",), "coin", "left", "money")), (False, Target((), None, None, None))]
 )
 def test_it_is_looked_for_where_the_dialog_pointed(keep: bool, target: Target) -> None:

@@ -36,7 +36,7 @@ from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.turn import IDK, Candidate, Draft, Evidence, Target, Tools, Turn, Verification, View
+from agents.turn import IDK, Candidate, Draft, Evidence, Look, Target, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
@@ -505,6 +505,22 @@ def test_what_is_surely_recognised_is_said_in_the_passage_of_its_attributes(
     chat = ScriptedChat(lambda _: "Old Mill")
     run_stages([dialog_turn], context(settings(evidence=table), chat=chat), EvidenceStage, Answer)
     assert [(chunk.title, chunk.text) for chunk in dialog_turn.shown] == [("Old Mill", text)]
+
+
+@pytest.mark.parametrize(
+    ("cosine", "read", "has_photo"), [(0.9, (), False), (0.84, (), True), (0.9, ("What is this? (Mill Ale)",), True)]
+)
+def test_a_sure_name_replaces_the_photo_whose_recogniser_says_otherwise(
+    cosine: float, read: tuple[str, ...], has_photo: bool
+) -> None:
+    """A museum's toy, surely recognised, was "a koala": the words that stand in for the photo said so. Text read in it stays."""
+    entity = Entity("Snug", {"stuffed with": "straw"})
+    dialog_turn = turn("What is this?", size=(64, 48), image_hits=(ImageHit(0, cosine, "u", (entity,)),))
+    dialog_turn.entity, dialog_turn.entity_score = entity, cosine
+    dialog_turn.look = Look(needs=None, queries=read)
+    table = {"attribute_chunks": "ranked", "name_score": 0.85, "name_replaces_photo": True}
+    run(EvidenceStage, [dialog_turn], context(settings(evidence=table)))
+    assert (dialog_turn.values["image"] is not None) == has_photo
 
 
 @pytest.mark.parametrize(
