@@ -41,8 +41,8 @@ class EvidenceStage(Stage):
         )
         name_replaces_photo: bool = Field(
             False,
-            description="the prompts have no photo if a passage says what it shows, unless text is read in it: without a model that sees, a "
-            "recogniser's words stand in for the photo, and contradict the name",
+            description="the prompts have no photo if a passage says what it shows, unless text is read in it: a recogniser's words, which "
+            "stand in for the photo where no model sees it, contradict the name",
         )
         k: int = Field(120, ge=1, description="chunks kept for a turn before reranking")
 
