@@ -13,6 +13,7 @@ from agents.search.build_index import main
 from agents.search.encoders import ImageIndexEncoder, TextIndexEncoder
 from agents.search.hub import current_revision
 from tests.search.conftest import IMAGE_ID, WEB_ID, World, write_sources
+from tests.support.process_functions import double, end_process
 
 
 def sources(folder: Path) -> World:
@@ -55,14 +56,6 @@ def test_workers_build_the_indices_of_one_process(
     assert len(left_out) == 1 and left_out[0] in captured.err.splitlines()
 
 
-def double(number: int) -> int:
-    if number < 0:
-        os._exit(1)
-    if number == 3:
-        raise ValueError(f"{number} cannot be doubled")
-    return 2 * number
-
-
 def test_results_keep_their_order_and_errors_their_type() -> None:
     with spread(2) as each:
         assert [*each(double, range(4, 100))] == [*range(8, 200, 2)]
@@ -80,7 +73,3 @@ def test_a_worker_that_dies_ends_the_command_with_one_line(
     monkeypatch.setattr("agents.search.own_sources._read_document", end_process)
     assert build(world, tmp_path / "cache", "--workers", "2") == 1
     assert "a worker process ended" in capsys.readouterr().err
-
-
-def end_process(*_: object) -> None:
-    os._exit(1)

@@ -54,6 +54,20 @@ def process(data: bytes) -> bytes:
     return str(os.getpid()).encode()
 
 
+def double(number: int) -> int:
+    """Twice a number; 3 cannot be doubled, and a negative one ends the process."""
+    if number < 0:
+        end_process()
+    if number == 3:
+        raise ValueError(f"{number} cannot be doubled")
+    return 2 * number
+
+
+def end_process(*_: object) -> None:
+    """Ends the process without a word."""
+    os._exit(1)
+
+
 def ready_worker() -> SubprocessWorker:
     """``WORKER``, whose process has started."""
     WORKER.run("agents.search.pages.page_reader:safe_bytes", b"", 120.0)
