@@ -190,7 +190,7 @@ class Decision:
 
     @property
     def sure(self) -> str:
-        """The gate's probability and the needed one, in words; empty without one."""
+        """Probability by the gate and the needed one, in words; empty without one."""
         return "" if self.probability is None or self.needed is None else sureness(self.probability, self.needed)
 
     @property
@@ -436,7 +436,7 @@ class TurnRecord:
 
     @property
     def evidence(self) -> tuple[EvidenceFound, ...]:
-        """The evidence kept last."""
+        """Evidence kept last."""
         return next((stage.evidence for stage in reversed(self.stages) if stage.evidence), ())
 
     @property

@@ -110,7 +110,7 @@ class Unrecognised(Rule):
         if not self.options.abstain_unrecognised or context.sees or turn.image is None:
             return None
         was_read = any(exchange.read for record in turn.records for exchange in record.exchanges)
-        is_known = was_read or turn.entity is not None or bool(turn.entities)
+        is_known = was_read or bool(turn.shown_entities())
         return None if is_known or not points_at_picture(turn.question) else "nothing in the photo is recognised"
 
 

@@ -102,7 +102,7 @@ class AgentConfig:
 
     @property
     def digest(self) -> str:
-        """A short name of the content of the settings: a run is not resumed after its preset has been changed."""
+        """Short name of the content of the settings: a run is not resumed after its preset has been changed."""
         return hashlib.sha256(self.settings.model_dump_json(exclude={"description"}).encode()).hexdigest()[:12]
 
     @property

@@ -121,7 +121,7 @@ class ReportPart:
 
     @cached_property
     def losses(self) -> dict[Key, Loss]:
-        """Why each lost turn was lost, by the evidence where the accepted answers are known."""
+        """Reason of each lost turn, by the evidence where the accepted answers are known."""
         losses = {}
         for judged in self.turns:
             answers = self.accept.get(judged.turn.interaction_id, ())

@@ -217,7 +217,7 @@ def list_judged_runs(options: CalibrateOptions) -> list[JudgedRun]:
             judged as the others were.
     """
     places = dict.fromkeys(options.runs or options.measure)
-    runs = []
+    runs, datasets = [], {}
     for name, folder in ((str(place), folder) for place in places for folder in find_judged_folders(place)):
         run = JudgedRun(folder, name, read_manifest(folder), _choose_judge(folder, options))
         if run.about.get("preset") != canonical(options.preset):
@@ -228,7 +228,10 @@ def list_judged_runs(options: CalibrateOptions) -> list[JudgedRun]:
                 "nothing; --measure evaluates a fitted gate on this run"
             )
         if options.dataset is not None:
-            data = load_run_dataset(folder, options.dataset, options.cache)
+            noted = run.about.get("dataset")  # that of many runs: it is loaded once
+            if noted not in datasets:
+                datasets[noted] = load_run_dataset(folder, options.dataset, options.cache)
+            data = datasets[noted]
             photos = {session.session_id: photo for session in data.sessions if (photo := data.identify_photo(session))}
             run = replace(run, accept=data.select_accept, photos=photos)
         elif needs_accepted_answers(run.judge.name) and read_about(folder).get(ACCEPTED):

@@ -199,7 +199,7 @@ class JudgedRun:
 
     @property
     def changes(self) -> str:
-        """How its candidates were made, as options."""
+        """Options that its candidates were made with."""
         without = [f"--without {self.about['without']}"] if self.about.get("without") else []
         settings = sorted({f"--set {each}" for each in self.settings if not each.startswith(_MAY_DIFFER)})
         return " ".join([*without, *settings]) or "the whole preset"

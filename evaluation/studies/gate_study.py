@@ -32,6 +32,7 @@ EVERYTHING = "every candidate is given"
 SAME_TURNS = "gate, on the same turns"
 CROSS_VALIDATED = "gate, cross-validated"
 PRESET = "the preset as it is"
+_FITTED = " (fitted on these turns)"  # behind the name of a policy
 
 Policies = dict[str, FloatArray]
 """Points of every turn, by the name of the policy that earns them."""
@@ -74,7 +75,7 @@ def fit_gate(
     rivals = {EVERYTHING: turns.score(), **score_preset(data, preset)}
     policies = rivals | {SAME_TURNS: turns.score(apply_gate(turns, gate)), CROSS_VALIDATED: own}
     report(data, gate, policies, probability, place, console, as_json=options.as_json)
-    fair = {policy: points for policy, points in rivals.items() if "fitted on these turns" not in policy}
+    fair = {policy: points for policy, points in rivals.items() if not policy.endswith(_FITTED)}
     console.print(describe_gain(turns, own, fair), markup=False, highlight=False, soft_wrap=True)
     if options.dry_run:
         return None
@@ -126,7 +127,7 @@ def read_finalise(data: FitData, preset: str) -> Mapping[str, Any]:
 def mark_fitted(policy: str, gate: Gate, data: FitData) -> str:
     """Return the name of a policy, marked if its gate was fitted on a split of these turns."""
     splits = {*str(gate.fitted_on.get("split", "")).split(", ")}
-    return f"{policy} (fitted on these turns)" if splits & {run.split for run in data.runs} else policy
+    return f"{policy}{_FITTED}" if splits & {run.split for run in data.runs} else policy
 
 
 def report(
