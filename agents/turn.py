@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
+from statistics import fmean
 from typing import Any, Literal
 
 from PIL import Image
@@ -272,6 +274,7 @@ class Turn:
     nearest: PictureFound | None = None  # the most similar entity where nothing was recognised
     alike: tuple[PictureFound, ...] = ()  # hits of picture search in the photo and its crops, the best of each first
     entities: tuple[Entity, ...] = ()  # those recognised, best first, where the question is about several objects
+    sure_entities: tuple[Entity, ...] = ()  # of all that is recognised, what is so surely
     hops: tuple[str, ...] = ()  # a multi-hop question with the thing it goes through named
     queries: tuple[str, ...] = ()
     web_hits: tuple[WebHit, ...] = ()
@@ -338,6 +341,24 @@ class Turn:
             return self.entity_score
         named = [hit.score for hit in self.hits if any(other.name == entity.name for other in hit.entities)]
         return max(named, default=-1.0)
+
+    def measure_lead(self, entity: Entity) -> float | None:
+        """Return how far the entity's best picture leads the mean of the other entities' pictures that the same search found.
+
+        A photo of something that the graph lacks is about as like several of its pictures, whatever their cosines. The search that found
+        the entity with the highest cosine counts.
+
+        Returns:
+            A difference of cosines; infinite if all of several pictures are the entity's; None if it was found alone, or not at all.
+        """
+        best: tuple[float, float] | None = None
+        for hits in [view.hits for view in self.views] or [self.image_hits]:
+            own = [hit.score for hit in hits if any(other.name == entity.name for other in hit.entities)]
+            others = [hit.score for hit in hits if all(other.name != entity.name for other in hit.entities)]
+            if own and len(hits) > 1:
+                score = max(own)
+                best = max(best or (-1.0, 0.0), (score, score - fmean(others) if others else inf))
+        return None if best is None else best[1]
 
     def names_shown(self, minimum: float = -1.0) -> tuple[str, ...]:
         """Names of the things in the picture: of the entities found (see ``shown_entities``), else what a first look says."""

@@ -7,7 +7,7 @@ from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS
-from agents.texts.orders import rests_on_orders
+from agents.texts.orders import answer_keywords, rests_on_orders, words_in
 from agents.turn import IDK, Turn
 
 
@@ -112,6 +112,29 @@ class Unrecognised(Rule):
         was_read = any(exchange.read for record in turn.records for exchange in record.exchanges)
         is_known = was_read or bool(turn.shown_entities())
         return None if is_known or not points_at_picture(turn.question) else "nothing in the photo is recognised"
+
+
+class UnsureName(Rule):
+    """The name of what was recognised is an answer only if that is sure: photos of what the graph lacks resemble something in it."""
+
+    class Options(RuleOptions):
+        abstain_unsure_name: bool = Field(
+            False, description="withhold the name of what was recognised as an answer, unless it was surely recognised"
+        )
+
+    options: Options
+
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer that adds to the question nothing but words of an unsure name.
+
+        A model that sees knows names itself, and of results that came with the call no cosine is known.
+        """
+        entity = turn.entity if "entity_score" in context.signals else None
+        if not self.options.abstain_unsure_name or context.sees or entity is None or entity in turn.sure_entities:
+            return None
+        added = answer_keywords(context.candidate.text, turn.question)
+        is_name = bool(added) and added <= words_in(entity.name) and not turn.entities
+        return "the picture search is not sure of the name" if is_name else None
 
 
 class MaxIdk(Rule):

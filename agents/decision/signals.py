@@ -17,7 +17,6 @@ SIGNALS = (
     SignalKind("evidence_score", "best score of a chunk after reranking"),
     SignalKind("no_evidence", "1 if there is no chunk to answer from, else 0", negative=True),
     SignalKind("entity_score", "cosine of the picture that named the entity"),
-    SignalKind("entity_margin", "lead of that cosine over the best other entity's; negative if another was nearer"),
     SignalKind(
         "no_entity",
         "1 if the question is about the picture and no entity was recognised, else 0; missing if no image search was made",
@@ -34,7 +33,7 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
     Args:
         turn: A turn whose stages have run.
         provided: Whether the evidence came with the call. It was found with the whole picture and the bare question and tells no cosines,
-            so that ``entity_score``, ``entity_margin`` and ``entity_named`` are not known then.
+            so that ``entity_score`` and ``entity_named`` are not known then.
     """
     candidate = turn.candidate
     statistics = summarise_probabilities(candidate.logprobs) if candidate is not None else None
@@ -49,7 +48,6 @@ def read_signals(turn: Turn, provided: bool = False) -> dict[str, float]:
         "evidence_score": max((chunk.score for chunk in turn.evidence if chunk.score is not None), default=None),
         "no_evidence": float(not turn.evidence),
         "entity_score": turn.entity_score if turn.entity is not None and not provided else None,
-        "entity_margin": None if provided else _entity_margin(turn),
         "no_entity": _no_entity(turn),
         "entity_named": None if provided else _entity_named(turn),
         "provided_evidence": float(provided),
@@ -75,12 +73,3 @@ def _entity_named(turn: Turn) -> float | None:
         return None
     name = (turn.entity_name or "").lower()
     return float(bool(name) and any(name in query.lower() for query in turn.queries))
-
-
-def _entity_margin(turn: Turn) -> float | None:
-    """Return the similarity of the entity's picture minus that of the next entity's; None without another entity."""
-    if turn.entity is None:
-        return None
-    hits = [*turn.image_hits, *(hit for view in turn.views for hit in view.hits)]
-    others = [hit.score for hit in hits if hit.entities and all(it.name != turn.entity.name for it in hit.entities)]
-    return turn.entity_score - max(others) if others else None

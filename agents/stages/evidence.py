@@ -35,9 +35,8 @@ class EvidenceStage(Stage):
             description="minimum cosine of a picture whose entities become evidence; the best picture always counts",
         )
         breadcrumbs: bool = Field(False, description="add the parts of a page's URL to its title")
-        name_score: Cosine | None = Field(
-            None,
-            description="cosine from which a passage says that the photo shows the entity; None: none does",
+        names: bool = Field(
+            False, description="a passage says that the photo shows an entity, if it is surely recognised"
         )
         name_replaces_photo: bool = Field(
             False,
@@ -70,17 +69,13 @@ class EvidenceStage(Stage):
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
 
     def _identify(self, turn: Turn) -> Iterator[Evidence]:
-        """Yield what the photo shows, of each entity whose picture is alike enough: all that the picture is known to show.
+        """Yield what the photo shows, of each entity that is surely recognised: all that the picture is known to show.
 
         Ranked attributes have it in their passage; otherwise it is its own chunk, kept if it ranks first (``two_stage_rerank``).
         """
-        minimum = self.options.name_score
-        if minimum is None:
-            return
         joined = self.options.attribute_chunks == "ranked"
-        sure = turn.shown_entities(minimum)
-        for entity, hit in list_entities(turn, 1):
-            if entity in sure:
+        for entity, hit in list_entities(turn, 1) if self.options.names else ():
+            if entity in turn.sure_entities:
                 names = ", ".join(dict.fromkeys((entity.name, *(other.name for other in hit.entities))))
                 text = without_special_tokens(write_identity(names))
                 yield Evidence(

@@ -7,7 +7,7 @@ from pydantic import Field, field_validator
 from agents.decision.answer_form import AnswerForm
 from agents.decision.gate import FittedGate
 from agents.decision.rule import Rule, RuleContext, outside_rules
-from agents.decision.rules import Citations, MaxIdk, MinLead, Orders, RealTime, Unrecognised
+from agents.decision.rules import Citations, MaxIdk, MinLead, Orders, RealTime, Unrecognised, UnsureName
 from agents.decision.signals import SIGNALS, convert_to_signals, read_signals
 from agents.decision.witnesses import VerifierOptions, Witnesses
 from agents.methods.candidates import find_origin, trusts_draft
@@ -22,7 +22,18 @@ from agents.texts.text import cut_to_tokens, one_line
 from agents.turn import Candidate, Turn
 from agents.unanswered import WORDS, find_cause
 
-RULES = (Citations, Orders, AnswerForm, MinLead, RealTime, Unrecognised, DualVerification, Witnesses, Algorithm1)
+RULES = (
+    Citations,
+    Orders,
+    AnswerForm,
+    MinLead,
+    RealTime,
+    Unrecognised,
+    UnsureName,
+    DualVerification,
+    Witnesses,
+    Algorithm1,
+)
 """Rules of this project in their order. Those of the preset come after them, then the cut on P(idk), and the gate last."""
 
 ECHO = "the model repeated its prompt"
@@ -34,6 +45,7 @@ class FinaliseOptions(
     AnswerForm.Options,
     RealTime.Options,
     Unrecognised.Options,
+    UnsureName.Options,
     Algorithm1.Options,
     MinLead.Options,
     VerifierOptions,

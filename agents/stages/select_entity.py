@@ -192,17 +192,20 @@ class SelectEntity(Stage):
             description="rules: maximum lead in cosine of another kind of thing over the kind that the question names "
             "(agents/english/thing_kinds.toml); None: ignore kinds",
         )
-        sure_score: Cosine = Field(
-            1.0,
-            description="rules: cosine of the whole photo from which an entity is kept regardless of its kind",
+        sure_lead: float | None = Field(
+            None,
+            ge=0,
+            le=2,
+            description="lead of an entity's picture over the others that its search found, in cosines, from which the entity is kept "
+            "regardless of its kind, and surely recognised, as is one of which `rescore` finds the same picture; None: no lead is enough",
         )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
     options: Options
-    fills = ("entity", "entity_score", "nearest", "alike", "entities")
+    fills = ("entity", "entity_score", "nearest", "alike", "entities", "sure_entities")
     groups = ("image",)
     doing = "recognising the thing shown"
-    picture_notes = frozenset({"entities", "candidates", "same_picture", "misfits"})
+    picture_notes = frozenset({"entities", "sure", "candidates", "same_picture", "misfits"})
     min_seconds, wanted_seconds = 0.5, 1.0
     when_short = "no comparison of pictures"
 
@@ -223,7 +226,7 @@ class SelectEntity(Stage):
         return ("text_encoder",) if self.options.by == "rules" else ()
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``entity``, ``entity_score``, ``nearest`` and ``entities``; the first two are cleared if no entity is recognised."""
+        """Fill all that ``fills`` names; ``entity`` and ``entity_score`` are cleared if no entity is recognised."""
         options = self.options
         size_weight = options.size_weight if options.by == "rules" else 0.0
         ranked = [(turn, candidates(turn, size_weight)) for turn, _ in select_with_image(turns) if turn.views]
@@ -251,13 +254,18 @@ class SelectEntity(Stage):
         for (turn, choices), (_, ranked_choices) in zip(turn_choices, ranked, strict=True):
             own = same.get(id(turn), {})
             self._recognise(turn, choices, own, context)
+            matching = frozenset().union(*own.values())
+            turn.sure_entities = tuple(
+                entity for entity in turn.shown_entities() if entity.name in matching or self._leads(turn, entity)
+            )
             if turn.entity is None and not turn.entities and ranked_choices:
                 turn.nearest = _find_nearest(turn, chosen[id(turn)], ranked_choices, misfits[id(turn)])
             turn.record(entity=turn.entity_name, nearest=turn.nearest)
             turn.note(
                 entities=[entity.name for entity in turn.entities],
+                sure=[entity.name for entity in turn.sure_entities] or None,
                 candidates=[{"name": choice.entity.name, "score": round(choice.score, 4)} for choice in choices],
-                same_picture=sorted(frozenset().union(*own.values())) if own else None,
+                same_picture=sorted(matching) if own else None,
                 misfits=sorted(misfits[id(turn)]) or None,
             )
 
@@ -273,7 +281,7 @@ class SelectEntity(Stage):
             (turn, choice.entity, turn.target.kind)
             for turn, choices in ranked
             for choice in choices[:_MAX_DESCRIBED]
-            if turn.target.kind is not None and choice.entity.name not in self._list_sure(turn)
+            if turn.target.kind is not None and not self._leads(turn, choice.entity)
         ]
         if not comparisons:
             return names
@@ -284,15 +292,9 @@ class SelectEntity(Stage):
                 names[id(turn)] |= {entity.name}
         return names
 
-    def _list_sure(self, turn: Turn) -> frozenset[str]:
-        """Return the names of the entities whose picture is nearly the whole photo."""
-        return frozenset(
-            each.entity.name
-            for view in turn.views
-            if view.region is None
-            for each in list_choices(view)
-            if each.score >= self.options.sure_score
-        )
+    def _leads(self, turn: Turn, entity: Entity) -> bool:
+        lead, minimum = turn.measure_lead(entity), self.options.sure_lead
+        return minimum is not None and lead is not None and lead >= minimum
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.

@@ -30,6 +30,7 @@ def finalise(settings: FinaliseOptions, **fields: object) -> tuple[str, Decision
 
 
 HELD = Candidate("Gustave Eiffel", 0.75, (log(0.5), log(1.0)), idk=0.3)
+WALL = Entity("Great Wall of China")
 RANKED = (Evidence("a", "web", "t", score=0.4), Evidence("b", "web", "t", score=0.6))
 
 
@@ -90,6 +91,32 @@ def test_pages_do_not_answer_what_points_at_a_photo_of_nothing_known(
         run(Finalise, [dialog_turn], replace(context(settings), models=models))
         answers.append(dialog_turn.answer)
     assert answers == [HELD.text if is_given else IDK, HELD.text]
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields", "is_given"),
+    [
+        ("It is the Great Wall of China.", {}, False),
+        ("It is the Great Wall of China.", {"sure_entities": (WALL,)}, True),
+        ("It is the Great Wall of China.", {"entity": None}, True),  # a page says so
+        ("The Great Wall of China, first.", {"entities": (WALL, Entity("Petra"))}, True),  # of two things the one
+        ("It is a wall from 1420.", {}, True),
+    ],
+)
+def test_a_name_that_picture_search_is_unsure_of_is_no_answer(
+    answer: str, fields: dict[str, object], is_given: bool
+) -> None:
+    """Photos of what the graph lacks were given the name of what they are most like."""
+    settings = settings_from({"stages": ("finalise",), "finalise": {"abstain_unsure_name": True}})
+    answers = []
+    for sees in (False, True):
+        models = ModelSet(Profile(name="scripted", models={}, sees=sees), Path("unused"))
+        dialog_turn = turn("What is this?", candidate=Candidate(answer, None), entity=WALL)
+        for name, value in fields.items():
+            setattr(dialog_turn, name, value)
+        run(Finalise, [dialog_turn], replace(context(settings), models=models))
+        answers.append(dialog_turn.answer)
+    assert answers == [answer if is_given else IDK, answer]
 
 
 @pytest.mark.parametrize("query", ["", " ", "?", "...!", "\n", "\N{DOG FACE}"])

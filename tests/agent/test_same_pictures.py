@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -139,6 +140,7 @@ def test_the_same_picture_is_recognised_however_low_its_cosine(cached: Path) -> 
     assert (
         select_entity(dialog_turn, parts(cached, min_score=0.95, rescore=True)) == "One" and dialog_turn.nearest is None
     )
+    assert [entity.name for entity in dialog_turn.sure_entities] == ["One"]
 
 
 def test_an_object_elsewhere_does_not_replace_an_unrecognised_one_at_the_position(cached: Path) -> None:
@@ -205,14 +207,29 @@ def test_at_a_place_and_among_same_pictures_another_kind_is_left_out_too(cached:
     assert select_entity(dialog_turn, stage_context) == "Two"
 
 
-def test_what_the_whole_photo_nearly_is_may_be_called_anything(cached: Path) -> None:
+def test_the_lead_is_that_of_the_search_which_found_the_entity_best() -> None:
+    one, two = Entity("One"), Entity("Two")
+    views = (
+        View(None, hits(Two=0.7, One=0.6)),
+        View(LEFT, (*hits(One=0.9), *hits(One=0.8), *hits(Two=0.7, Other=0.5))),
+    )
+    assert turn("?", views=views).measure_lead(one) == pytest.approx(0.9 - 0.6)
+    assert turn("?", views=views[:1]).measure_lead(one) == pytest.approx(0.6 - 0.7)
+    assert turn("?", views=views[:1]).measure_lead(Entity("Other")) is None
+    assert turn("?", views=(View(None, hits(Two=0.9)),)).measure_lead(two) is None  # alone it leads nothing
+    assert turn("?", views=(View(None, (*hits(Two=0.9), *hits(Two=0.8))),)).measure_lead(two) == inf
+
+
+def test_what_is_surely_recognised_may_be_called_anything(cached: Path) -> None:
     """A cat in a museum, the graph's own photograph, was dropped for "animal", because its table names collar and keeper."""
     dialog_turn = make_turn("What is this animal called?", target=Target(kind="animal"))
     dialog_turn.views = (View(None, hits(One=0.96, Two=0.73)), View(LEFT, hits(Other=0.99)))
-    stage_context = parts(cached, KindEncoder(), max_misfit=0.2, sure_score=0.95, word_weight=0.0)
+    stage_context = parts(cached, KindEncoder(), max_misfit=0.2, sure_lead=0.2, word_weight=0.0)
     assert select_entity(dialog_turn, stage_context) == "One"
-    dialog_turn.views = (View(None, hits(One=0.94, Two=0.73)),)
+    assert [entity.name for entity in dialog_turn.sure_entities] == ["One"]
+    dialog_turn.views = (View(None, hits(One=0.94, Two=0.75)),)
     assert select_entity(dialog_turn, stage_context) == "Two"
+    assert dialog_turn.sure_entities == ()
 
 
 def test_the_nearest_is_the_nearest_and_tells_why_it_was_left_out(cached: Path) -> None:

@@ -486,39 +486,40 @@ def test_evidence_is_attributes_and_pages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cosine", "names", "text"),
+    ("is_sure", "names", "text"),
     [
-        (0.9, ("Old Mill",), "This is Old Mill. Height: 12 m."),
-        (0.85, ("Old Mill", "Mill Pond"), "This is Old Mill, Mill Pond. Height: 12 m."),
-        (0.84, ("Old Mill",), "Height: 12 m."),
+        (True, ("Old Mill",), "This is Old Mill. Height: 12 m."),
+        (True, ("Old Mill", "Mill Pond"), "This is Old Mill, Mill Pond. Height: 12 m."),
+        (False, ("Old Mill",), "Height: 12 m."),
     ],
 )
 def test_what_is_surely_recognised_is_said_in_the_passage_of_its_attributes(
-    cosine: float, names: tuple[str, ...], text: str
+    is_sure: bool, names: tuple[str, ...], text: str
 ) -> None:
     """ "What is this?" was declined though picture search was sure: the name was told beside the evidence, not in it."""
     dialog_turn = turn("What is this?")
     entities = tuple(Entity(name, {"height": "12 m"} if name == "Old Mill" else {}) for name in names)
-    dialog_turn.image_hits = (ImageHit(0, cosine, "u", entities),)
-    dialog_turn.entity, dialog_turn.entity_score = entities[0], cosine
-    table = {"attribute_chunks": "ranked", "name_score": 0.85}
+    dialog_turn.image_hits = (ImageHit(0, 0.9, "u", entities),)
+    dialog_turn.entity, dialog_turn.sure_entities = entities[0], entities[:is_sure]
+    table = {"attribute_chunks": "ranked", "names": True}
     chat = ScriptedChat(lambda _: "Old Mill")
     run_stages([dialog_turn], context(settings(evidence=table), chat=chat), EvidenceStage, Answer)
     assert [(chunk.title, chunk.text) for chunk in dialog_turn.shown] == [("Old Mill", text)]
 
 
 @pytest.mark.parametrize(
-    ("cosine", "read", "has_photo"), [(0.9, (), False), (0.84, (), True), (0.9, ("What is this? (Mill Ale)",), True)]
+    ("is_sure", "read", "has_photo"),
+    [(True, (), False), (False, (), True), (True, ("What is this? (Mill Ale)",), True)],
 )
 def test_a_sure_name_replaces_the_photo_whose_recogniser_says_otherwise(
-    cosine: float, read: tuple[str, ...], has_photo: bool
+    is_sure: bool, read: tuple[str, ...], has_photo: bool
 ) -> None:
     """A museum's toy, surely recognised, was "a koala": the words that stand in for the photo said so. Text read in it stays."""
     entity = Entity("Snug", {"stuffed with": "straw"})
-    dialog_turn = turn("What is this?", size=(64, 48), image_hits=(ImageHit(0, cosine, "u", (entity,)),))
-    dialog_turn.entity, dialog_turn.entity_score = entity, cosine
+    dialog_turn = turn("What is this?", size=(64, 48), image_hits=(ImageHit(0, 0.9, "u", (entity,)),))
+    dialog_turn.entity, dialog_turn.sure_entities = entity, (entity,)[:is_sure]
     dialog_turn.look = Look(needs=None, queries=read)
-    table = {"attribute_chunks": "ranked", "name_score": 0.85, "name_replaces_photo": True}
+    table = {"attribute_chunks": "ranked", "names": True, "name_replaces_photo": True}
     run(EvidenceStage, [dialog_turn], context(settings(evidence=table)))
     assert (dialog_turn.values["image"] is not None) == has_photo
 
@@ -540,8 +541,8 @@ def test_a_sure_name_is_a_chunk_of_its_own_only_where_it_ranks_first(question: s
 
     entity = Entity("Old Mill", {"height": "12 m"})
     dialog_turn = turn(question, image_hits=(ImageHit(0, 0.9, "u", (entity,)),))
-    dialog_turn.entity, dialog_turn.entity_score = entity, 0.9
-    rerank = context(settings(evidence={"name_score": 0.85}), coarse_reranker=Scores(), fine_reranker=Scores())
+    dialog_turn.entity, dialog_turn.sure_entities = entity, (entity,)
+    rerank = context(settings(evidence={"names": True}), coarse_reranker=Scores(), fine_reranker=Scores())
     run_stages([dialog_turn], rerank, EvidenceStage, TwoStageRerank)
     assert dialog_turn.evidence[0].text == first
     assert [chunk.text for chunk in dialog_turn.evidence].count("This is Old Mill.") == (first == "This is Old Mill.")

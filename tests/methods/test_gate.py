@@ -230,7 +230,7 @@ def test_the_signals_of_a_turn() -> None:
     )
     assert {name: round(value, 6) for name, value in read_signals(dialog_turn).items()} == {
         "p_idk": 0.1, "p_yes": 0.7, "min_probability": 0.5, "mean_probability": 0.75, "agreement": 0.0, "chain_confidence": 0.8,
-        "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "entity_margin": 0.15, "no_entity": 0.0,
+        "evidence_score": 0.9, "no_evidence": 0.0, "entity_score": 0.6, "no_entity": 0.0,
         "provided_evidence": 0.0,
     }  # fmt: skip
     dialog_turn.queries = ("How tall?", "How tall? (Eiffel Tower)")
@@ -258,14 +258,15 @@ def test_provided_evidence_tells_no_cosines() -> None:
     text = format_evidence(
         "How tall?", [{"score": 0.8, "entities": [{"entity_name": "Eiffel Tower"}, {"entity_name": "Tokyo Tower"}]}], []
     )
-    dialog_turn = turn("How tall?", provided=parse_provided(text), candidate=Candidate("330 m", None))
-    parts = context(settings_from({"stages": ("select_entity", "finalise"), "select_entity": {"by": "rules"}}))
+    dialog_turn = turn("What is this?", provided=parse_provided(text), candidate=Candidate("The Eiffel Tower", None))
+    stages = {"select_entity": {"by": "rules"}, "finalise": {"abstain_unsure_name": True}}
+    parts = context(settings_from({"stages": ("select_entity", "finalise"), **stages}))
     run_stages([dialog_turn], parts, ImageSearch, SelectEntity, Finalise)
-    assert dialog_turn.entity_name == "Eiffel Tower"
+    assert (dialog_turn.entity_name, dialog_turn.answer) == ("Eiffel Tower", "The Eiffel Tower")
     signals = dialog_turn.records[-1].signals
     assert signals["provided_evidence"].value == 1.0
     assert signals["no_entity"].value == 0.0
-    assert signals.keys().isdisjoint({"entity_score", "entity_margin", "entity_named"})
+    assert signals.keys().isdisjoint({"entity_score", "entity_named"})
 
 
 @pytest.mark.parametrize(("idk", "answer"), [(0.2, "330 m"), (0.3, IDK)])
