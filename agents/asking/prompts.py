@@ -147,6 +147,10 @@ class Prompt:
         )
 
 
+PHOTO_IN_WORDS = "image_in_words"
+"""Name of the template that stands in for the photo in the prompts of a model that does not see."""
+
+
 class PromptLibrary:
     """Templates of a folder by name, each read once.
 

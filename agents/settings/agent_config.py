@@ -122,6 +122,7 @@ class AgentConfig:
             registry: Loads the models; None: ``ModelRegistry``.
             replies: Keeps the replies to deterministic requests.
         """
+        from agents.asking.prompts import PHOTO_IN_WORDS
         from agents.methods.domains import load_domains
         from agents.models.registry import ModelRegistry
         from agents.profiles.model_set import ModelSet
@@ -133,7 +134,7 @@ class AgentConfig:
             if self.settings.guard.injection:
                 read = neutral(read, citations=False)
             texts = [line for line in read.split("\n") if line.strip()]
-            return self.prompts["image_in_words"].render(labels=labels, lines=texts)
+            return self.prompts[PHOTO_IN_WORDS].render(labels=labels, lines=texts)
 
         descriptions: Mapping[str, str] = {domain.name: domain.description for domain in load_domains().values()}
         make: Callable[..., ModelRegistry] = registry or partial(ModelRegistry, replies=replies)

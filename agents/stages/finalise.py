@@ -4,6 +4,7 @@ from typing import Any
 
 from pydantic import Field, field_validator
 
+from agents.asking.prompts import PHOTO_IN_WORDS
 from agents.decision.answer_form import AnswerForm
 from agents.decision.gate import FittedGate
 from agents.decision.rule import Rule, RuleContext, outside_rules
@@ -164,6 +165,8 @@ class Finalise(Stage):
 def _is_echo(turn: Turn, answer: str, context: Context) -> bool:
     """Return whether an answer repeats what its turn's prompts say by themselves, whatever was filled in."""
     names = {exchange.prompt for record in turn.records for exchange in record.exchanges}
+    if not context.models.sees:
+        names.add(PHOTO_IN_WORDS)
     prompts = [context.prompts[name] for name in sorted(names) if name in context.prompts]
     return repeats_prompt(answer, (text for prompt in prompts for text in prompt.wording))
 

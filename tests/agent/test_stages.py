@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,8 @@ from agents.methods.ranking import multiply_scores
 from agents.models.base import Box, ChatReply, ChatRequest, Detection, FloatArray, Mask
 from agents.models.vision.boxes import crop
 from agents.papers.cruise import DualAnswer
+from agents.profiles.model_set import ModelSet
+from agents.profiles.profile import Profile
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.retrieved import safe_page
 from agents.stage import Stage
@@ -827,10 +831,19 @@ def test_the_reranker_sees_the_entity_that_the_picture_shows() -> None:
     assert away.grounded_question == "How tall is Big Ben?"
 
 
-def test_a_line_of_the_prompt_is_no_answer() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        'A picture search took the photo to show "Berlin Cathedral". It may be another thing.',
+        "The photo probably shows: dust jacket (8%), television (8%).",  # what stands in for the photo
+    ],
+)
+def test_a_line_of_the_prompt_is_no_answer(line: str) -> None:
     """The model of two cores gave its prompt's remark on the entity for what a photo shows, and dialogs went on from it."""
-    line = 'A picture search took the photo to show "Berlin Cathedral". It may be another thing.'
-    parts = context(settings(), chat=ScriptedChat(lambda _: line))
+    models = ModelSet(
+        Profile(name="scripted", models={}, sees=False), Path("unused"), ready={"chat": ScriptedChat(lambda _: line)}
+    )
+    parts = replace(context(settings()), models=models)
     dialog_turn = turn("What is this?", evidence=(evidence("Berlin Cathedral was finished in 1905."),))
     run_stages([dialog_turn], parts, Answer, Finalise)
     decision = dialog_turn.records[-1].decision

@@ -30,6 +30,7 @@ def test_no_line_of_a_template_is_an_answer(path: object) -> None:
         "A picture search took the photo to show the Eiffel Tower.",
         "It may be another thing.",
         "The conversation so far:",
+        "A wallet (4%), a jigsaw puzzle (4%). The conversation so far: user: What place is this?",
         "If the information does not answer the question, reply exactly",
     ],
 )
