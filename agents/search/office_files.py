@@ -56,6 +56,8 @@ def read_word(path: Path) -> tuple[str, str]:
 def read_workbook(path: Path) -> dict[str, list[list[str]]]:
     """Return the rows of each visible sheet by its name, as people see them: a merged cell in each place that it covers.
 
+    Empty rows between others are kept, so that a row has the number that people see.
+
     Raises:
         SourceError: openpyxl is not installed.
         TooLargeError: The file or a sheet is too large.
@@ -90,7 +92,7 @@ def _read_sheet(sheet: Worksheet) -> list[list[str]]:
         for row in range(merged.min_row - 1, merged.max_row):
             for column in range(merged.min_col - 1, merged.max_col):
                 rows[row][column] = rows[merged.min_row - 1][merged.min_col - 1]
-    rows = [row for row in rows if any(row)]
+    rows = rows[: max((number for number, row in enumerate(rows, 1) if any(row)), default=0)]
     width = max((place + 1 for row in rows for place, text in enumerate(row) if text), default=0)
     return [row[:width] for row in rows]
 

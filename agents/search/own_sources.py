@@ -246,10 +246,11 @@ def _cells_of_workbook(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
         sheets = read_workbook_apart(table)
     except UnreadableError as error:
         raise SourceError(f"cannot read {table}: {error}") from error
-    header, *rows = next(iter(sheets.values()), []) or [[]]
+    numbered = [(number, row) for number, row in enumerate(next(iter(sheets.values()), []), 1) if any(row)]
+    (_, header), *rows = numbered or [(1, [])]
     names = [_name_column(cell) for cell in header]
     _check_columns(table, names)
-    for number, row in enumerate(rows, 2):
+    for number, row in rows:
         where = f"{table}: row {number}"
         if any(text for name, text in zip(names, row, strict=True) if not name):
             raise SourceError(f"{where}: a cell is in a column without a name")
@@ -377,7 +378,8 @@ def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
 
 
 def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
-    sheets = {name: rows for name, rows in read_workbook_apart(path).items() if rows}
+    read = {name: [row for row in rows if any(row)] for name, rows in read_workbook_apart(path).items()}
+    sheets = {name: rows for name, rows in read.items() if rows}
     titles = [f"{path.stem}, {name}" if len(sheets) > 1 else path.stem for name in sheets]
     return [
         Page(f"{url}#{name}", title, write_table(rows))

@@ -111,6 +111,7 @@ def test_a_workbook_as_table_of_photos(tmp_path: Path) -> None:
     rows: list[list[Any]] = [
         ["File", "entity", "built", None],
         ["mill.png", "Old Mill", 1874, None],
+        [],
         ["gone.png", "Hill", None, None],
     ]
     write_sheets(tmp_path / "photos.xlsx", Photos=rows, Notes=[["ignored"]])
@@ -118,7 +119,7 @@ def test_a_workbook_as_table_of_photos(tmp_path: Path) -> None:
     assert table == tmp_path / "photos.xlsx"
     read, left_out = read_table(table, tmp_path / "photos")
     assert [dict(row.entities[0].attributes) for row in read] == [{"built": "1874"}]
-    assert len(left_out) == 1 and "photos.xlsx: row 3: there is no photo" in left_out[0]
+    assert len(left_out) == 1 and "photos.xlsx: row 4: there is no photo" in left_out[0]
     (tmp_path / "photos.csv").write_text("file,entity\n")
     with pytest.raises(SearchError, match=r"both photos\.csv and photos\.xlsx; keep one"):
         Collection.open(tmp_path)
@@ -130,6 +131,7 @@ def test_a_workbook_as_table_of_photos(tmp_path: Path) -> None:
         ([["file", "name"], ["mill.png", "Mill"]], "missing: entity"),
         ([["file", "entity", "file"], ["mill.png", "Mill", ""]], "'file' more than once"),
         ([["file", "entity", None], ["mill.png", "Mill", "12 m"]], "row 2: a cell is in a column without a name"),
+        ([[], ["file", "entity"], [], [None, "Mill"]], "row 4: 'file' is empty"),
         ([], "missing: entity, file"),
         (None, "no Office file"),
     ],
