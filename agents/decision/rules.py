@@ -7,7 +7,7 @@ from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS
-from agents.texts.orders import answer_keywords, rests_on_orders, words_in
+from agents.texts.orders import answer_keywords, list_added_words, rests_on_orders, words_in
 from agents.turn import IDK, Turn
 
 
@@ -125,15 +125,19 @@ class UnsureName(Rule):
     options: Options
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
-        """Withhold an answer that adds to the question nothing but words of an unsure name.
+        """Withhold an answer that ends with an unsure name and adds no other name or number to the question.
 
-        A model that sees knows names itself, and of results that came with the call no cosine is known.
+        What it says behind the name is a fact, as it would be without the name. A model that sees knows names itself, and of results
+        that came with the call no cosine is known.
         """
         entity = turn.entity if "entity_score" in context.signals else None
         if not self.options.abstain_unsure_name or context.sees or entity is None or entity in turn.sure_entities:
             return None
-        added = answer_keywords(context.candidate.text, turn.question)
-        is_name = bool(added) and added <= words_in(entity.name) and not turn.entities
+        name, answer = words_in(entity.name), context.candidate.text
+        added = list_added_words(answer, turn.question)
+        is_name = (
+            bool(added) and added[-1] in name and answer_keywords(answer, turn.question) <= name and not turn.entities
+        )
         return "the picture search is not sure of the name" if is_name else None
 
 

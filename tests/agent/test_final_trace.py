@@ -101,6 +101,8 @@ def test_pages_do_not_answer_what_points_at_a_photo_of_nothing_known(
         ("It is the Great Wall of China.", {"entity": None}, True),  # a page says so
         ("The Great Wall of China, first.", {"entities": (WALL, Entity("Petra"))}, True),  # of two things the one
         ("It is a wall from 1420.", {}, True),
+        ("The Great Wall of China stands on mountains.", {}, True),  # so it would without the name
+        ("A wall that is called the Great Wall of China.", {}, False),
     ],
 )
 def test_a_name_that_picture_search_is_unsure_of_is_no_answer(
