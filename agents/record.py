@@ -71,6 +71,9 @@ ORIGINS: Mapping[str, str] = {
 FOLLOWS_ORDERS = "the answer follows an order found in the evidence"
 """``Decision.ruled_out`` of a candidate that nobody should be shown as an answer."""
 
+UNSURE_NAME = "the picture search is not sure of the name"
+"""``Decision.ruled_out`` of a candidate that names what was not surely recognised."""
+
 REQUEST_IMAGES = "request_images"
 """Folder beside a file of records, for the pictures that they name (``trace.requests``): NAME.png."""
 

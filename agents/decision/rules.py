@@ -6,7 +6,7 @@ from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
-from agents.record import FOLLOWS_ORDERS
+from agents.record import FOLLOWS_ORDERS, UNSURE_NAME
 from agents.texts.orders import answer_keywords, list_added_words, rests_on_orders, words_in
 from agents.turn import IDK, Turn
 
@@ -138,7 +138,7 @@ class UnsureName(Rule):
         is_name = (
             bool(added) and added[-1] in name and answer_keywords(answer, turn.question) <= name and not turn.entities
         )
-        return "the picture search is not sure of the name" if is_name else None
+        return UNSURE_NAME if is_name else None
 
 
 class MaxIdk(Rule):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agents.record import TurnRecord
+from agents.record import UNSURE_NAME, TurnRecord
 from agents.texts.refusals import refuses
 from agents.unanswered import explain_error, name_cause
 from evaluation.records import JudgedTurn, Key
@@ -106,6 +106,7 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
     sources = _list_sources(explained.sources)
     said = "" if judged.miss else f"it said: {judged.turn.agent_response.rstrip('.')}; "
     entity_note = f"; the photo was taken for {record.entity}" if said and record is not None and record.entity else ""
+    like_it = f"a photo like {question.photo} among those of its exhibit"
     if loss is Loss.ERROR:
         why = (explain_error(record) if record is not None else None) or name_cause(judged.turn.error_cause or "")
         return LostTurn(question, loss, why, "mend what failed, then ask again with --resume")
@@ -114,12 +115,12 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
     if loss is Loss.NOT_RECOGNISED and record is not None and (nearest := record.nearest) is not None:
         reason = f"; {nearest.left_out}" if nearest.left_out else ""
         detail = f"{said}nearest: {nearest.name} (cosine {nearest.score:.2f}{reason})"
-        return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
+        return LostTurn(question, loss, detail, like_it)
     if loss is Loss.NOT_INDEXED:
         detail = f"{said}no page and no column has an accepted answer{entity_note}"
         return LostTurn(question, loss, detail, "a page, or a column of the table, that says it")
     if loss is Loss.NOT_FOUND:
-        holder = f"{sources} says it, and was not found" if sources else "no evidence has an accepted answer"
+        holder = f"{sources} says it, and is not in the evidence" if sources else "no evidence has an accepted answer"
         if sources and record is not None and record.question not in ("", judged.turn.query):
             read_as = f"; the question was read as: {record.question}"
             return LostTurn(question, loss, f"{said}{holder}{read_as}", "a question that names what it asks about")
@@ -134,14 +135,15 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
         score = next((found.score for found in record.pictures if found.name == record.entity), None)
         cosine = f" (cosine {score:.2f})" if score is not None else ""
         detail = f"{said}the photo was taken for {record.entity}{cosine}, not surely enough to say so"
-        return LostTurn(question, loss, detail, f"a photo like {question.photo} among those of its exhibit")
+        return LostTurn(question, loss, detail, like_it)
     if loss is Loss.NOT_USED and seen is not None:
         detail = f"{seen.source} says it: place {seen.rank} of the {seen.kept} shown"
         mend = f"clearer words in {seen.source}, or another model"
         return LostTurn(question, loss, f"{said}{detail}{_tell_candidate(record)}", mend)
     if loss is Loss.WITHHELD:
         ruled_out = record.decision.ruled_out if record is not None and record.decision is not None else None
-        mend = calibrate if ruled_out is None else "the rule that forbids it: finalise in the preset"
+        rule = like_it if ruled_out == UNSURE_NAME else "the rule that forbids it: finalise in the preset"
+        mend = calibrate if ruled_out is None else rule
         return LostTurn(question, loss, _tell_candidate(record).removeprefix("; "), mend)
     if loss is Loss.DECLINED:
         return LostTurn(

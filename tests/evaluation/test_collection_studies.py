@@ -12,8 +12,17 @@ import pytest
 
 from agents.base.signals import INTERRUPTED
 from agents.methods.gate import Gate
+from agents.record import (
+    UNSURE_NAME,
+    EvidenceFound,
+    Exchange,
+    PictureFound,
+    Signal,
+    StageRecord,
+    TurnRecord,
+    Unanswered,
+)
 from agents.record import Decision as Told
-from agents.record import EvidenceFound, Exchange, PictureFound, Signal, StageRecord, TurnRecord, Unanswered
 from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig
 from evaluation.data.own_dataset import load_own_questions
@@ -50,7 +59,7 @@ def write_run(folder: Path, collection: Path, answers: Sequence[tuple[str, dict[
         cause = fields.pop("cause", None)
         turn = make_answered_turn(session, session.turns[0], answer)
         turns.append(turn if cause is None else type(turn)(**{**turn.to_dict(), "error_cause": cause}))
-        decision = Told(
+        decision = fields.pop("decision", None) or Told(
             fields.pop("candidate", None if answer == IDK else answer), answer != IDK, fields.pop("reason", None)
         )
         stage = StageRecord("finalise", decision=decision, **fields)
@@ -206,6 +215,21 @@ def test_a_right_candidate_of_an_unrecognised_photo_was_withheld(museum: Path, m
     assert {each["question"]: each["why"] for each in lost}["When was this built?"] == "withheld"
 
 
+@pytest.mark.parametrize(
+    ("rule", "mend"),
+    [
+        (UNSURE_NAME, "a photo like mill.png among those of its exhibit"),
+        ("a source gives a different answer", "the rule that forbids it: finalise in the preset"),
+    ],
+)
+def test_a_right_name_that_a_rule_withheld_takes_a_photo(museum: Path, rule: str, mend: str) -> None:
+    decision = Told("J. Smith", False, rule, rule)
+    write_run(museum.parent / "run", museum, [(IDK, {"decision": decision}), *ANSWERS[1:]])
+    questions = read_judged_questions(museum.parent / "run", load_own_questions(museum / "questions.csv"), museum)
+    (lost,) = (each for each in find_lost_turns(questions, "museum") if each.question.answers == ("J. Smith",))
+    assert lost.reason == "withheld" and lost.mend == mend
+
+
 def test_a_name_that_picture_search_was_not_sure_enough_to_say_is_lost_with_the_photo(museum: Path) -> None:
     """The page that has the name is no fault: it does not say what the photo shows."""
     page, column = (
@@ -242,7 +266,7 @@ def test_a_follow_up_that_was_misread_is_told_as_it_was_read(museum: Path) -> No
     )
     assert (
         lost.reason == "not found"
-        and lost.detail == "a.md says it, and was not found; the question was read as: When is Ann open?"
+        and lost.detail == "a.md says it, and is not in the evidence; the question was read as: When is Ann open?"
     )
     assert lost.mend == "a question that names what it asks about"
 

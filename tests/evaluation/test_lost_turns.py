@@ -97,7 +97,7 @@ def test_each_cause_that_was_made_is_told(lost: dict[str, Any]) -> None:
         unshown["why"] == "not shown" and "pages/lift.md says it: rank 2 of rerank; answer took 1" in unshown["detail"]
     )
     assert unshown["mend"].startswith("--set answer.k=2")
-    assert unfound["why"] == "not found" and unfound["detail"] == "pages/keeper.md says it, and was not found"
+    assert unfound["why"] == "not found" and unfound["detail"] == "pages/keeper.md says it, and is not in the evidence"
     assert unfound["mend"] == "words of the question in pages/keeper.md"
     assert wrong["why"] == "wrong" and wrong["detail"].endswith("it must not be answered")
     assert error["why"] == "error" and "out of memory" in error["detail"]
