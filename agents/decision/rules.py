@@ -7,7 +7,7 @@ from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS, UNSURE_NAME
-from agents.texts.orders import answer_keywords, list_added_words, rests_on_orders, words_in
+from agents.texts.orders import list_added_names, list_added_words, rests_on_orders, words_in
 from agents.turn import IDK, Turn
 
 
@@ -136,7 +136,7 @@ class UnsureName(Rule):
         name, answer = words_in(entity.name), context.candidate.text
         added = list_added_words(answer, turn.question)
         is_name = (
-            bool(added) and added[-1] in name and answer_keywords(answer, turn.question) <= name and not turn.entities
+            bool(added) and added[-1] in name and list_added_names(answer, turn.question) <= name and not turn.entities
         )
         return UNSURE_NAME if is_name else None
 

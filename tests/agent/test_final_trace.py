@@ -103,6 +103,7 @@ def test_pages_do_not_answer_what_points_at_a_photo_of_nothing_known(
         ("It is a wall from 1420.", {}, True),
         ("The Great Wall of China stands on mountains.", {}, True),  # so it would without the name
         ("A wall that is called the Great Wall of China.", {}, False),
+        ("The photo probably shows an otter.", {"entity": Entity("Otter")}, False),
     ],
 )
 def test_a_name_that_picture_search_is_unsure_of_is_no_answer(
