@@ -63,13 +63,18 @@ class AnswerForm(Rule):
         """Withhold an answer whose form does not fit the question."""
         if not self.options.form or context.sees:
             return None
-        return find_misfit(turn.question, context.candidate.text, turn.entity_name)
+        is_sure = turn.entity in turn.sure_entities
+        return find_misfit(turn.question, context.candidate.text, turn.entity_name, is_sure=is_sure)
 
 
-def find_misfit(question: str, answer: str, entity: str | None = None) -> str | None:
+def find_misfit(question: str, answer: str, entity: str | None = None, *, is_sure: bool = False) -> str | None:
     """Say why an answer cannot answer a standalone question, by its form alone; None if it may.
 
-    ``entity`` is the name recognised in the photo, if any.
+    Args:
+        question: The question.
+        answer: The answer.
+        entity: Name of what was recognised in the photo, if anything.
+        is_sure: Whether that is sure: people ask for a name in more words than rules know, so that it answers all but a figure or a time.
     """
     if not _ASKS.match(question):
         return None
@@ -90,13 +95,17 @@ def find_misfit(question: str, answer: str, entity: str | None = None) -> str | 
     new_words = _list_words(answer) - _SMALL - _OF_PHOTOS - question_words
     if not new_words:
         return "the answer says no more than the question"
-    if asks_name_of_shown(question) and not _is_carrier(question, entity or ""):
+    is_carrier = _is_carrier(question, entity or "")
+    if asks_name_of_shown(question) and not is_carrier:
+        return None
+    named = _list_words(entity or "") - _SMALL - question_words
+    is_name = bool(named) and named == new_words
+    if is_name and is_sure and not is_carrier:
         return None
     if answer.lower().startswith(_DESCRIBES):
         return "the answer describes the photo"
-    named = _list_words(entity or "") - _SMALL - question_words
     # The scientific name may be the title of a page.
-    if named and named == new_words and not count_phrases(question, ("scientific name",)):
+    if is_name and not count_phrases(question, ("scientific name",)):
         return "the answer is the name of what was recognised"
     return None
 

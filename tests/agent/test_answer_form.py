@@ -117,6 +117,28 @@ def test_only_a_model_that_saw_the_photo_is_trusted_with_it(
     assert (dialog_turn.answer != IDK) == given
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "fits"),
+    [
+        ("What's its name?", "Old Mill", True),
+        ("Which exhibit does this photo show?", 'The photo shows the "Old Mill".', True),
+        ("Which exhibit does this photo show?", "The photo shows a pond.", False),
+        ("How many are there?", "Old Mill", False),
+        ("Who is on this mill?", "Old Mill", False),
+    ],
+)
+@pytest.mark.parametrize("sure", [True, False])
+def test_the_name_of_what_is_surely_recognised_is_an_answer(question: str, answer: str, fits: bool, sure: bool) -> None:
+    """An owner's visitors ask for it in more ways than the rule knows."""
+    mill = Entity("Old Mill", {})
+    dialog_turn = turn(question, candidate=Candidate(answer, 0.9), entity=mill)
+    dialog_turn.sure_entities = (mill,) if sure else ()
+    settings = settings_from({"stages": ("finalise",), "finalise": {"form": True}})
+    models = ModelSet(Profile(name="scripted", models={}, sees=False), Path("unused"))
+    run(Finalise, [dialog_turn], replace(context(settings), models=models))
+    assert (dialog_turn.answer != IDK) == (fits and sure)
+
+
 def test_no_right_answer_of_the_labelled_ones_is_a_misfit() -> None:
     lines = (ROOT / "mini_crag_mm" / "labelled_answers.jsonl").read_text(encoding="utf-8").splitlines()
     right = [row for row in map(json.loads, lines) if row["split"] == "validation" and row["label"] == "correct"]

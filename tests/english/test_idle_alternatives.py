@@ -13,7 +13,7 @@ from tests.support.idle_alternatives import Recorder, Watch, split_alternatives
 from tests.support.recorded_turns import apply_rules, list_texts
 
 IDLE = {
-    "agents.decision.answer_form": 38,
+    "agents.decision.answer_form": 37,
     "agents.english.answer_text": 38,
     "agents.english.bridging": 18,
     "agents.english.computation": 8,
