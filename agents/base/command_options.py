@@ -15,8 +15,9 @@ A new option is one field. Its name gives the flag (``--port``), its description
 - ``Json[X]``: JSON; any other type: whatever pydantic reads from a text, with ``Field(ge=1)`` or a validator where more has to hold
 
 A field without default has to be given. Options that several commands have are base classes, each with the ``group`` of the help that its
-own fields stand in. A value is taken from the command line, else from the field's environment variable, else from its default. What is
-wrong is told in one line, and the command ends with status 2. Every command has ``--verbose``, which ``parse`` sees to.
+own fields stand in. Flags may stand between words without one. A value is taken from the command line, else from the field's environment
+variable, else from its default. What is wrong is told in one line, and the command ends with status 2. Every command has ``--verbose``,
+which ``parse`` sees to.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ class Options(BaseModel):
         flags = _add_all(parser, cls)
         variables = {name: _flag(field).variable for name, field in cls.model_fields.items()}
         environment = {name: value for name, variable in variables.items() if (value := os.environ.get(variable))}
-        command_line = vars(parser.parse_args(arguments))
+        command_line = vars(parser.parse_intermixed_args(arguments))
         try:
             options = cls.model_validate(environment | command_line)
         except ValidationError as error:

@@ -109,6 +109,20 @@ def test_a_value_is_read_as_its_type_says(arguments: list[str], field: str, valu
     assert getattr(read(*arguments), field) == value
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--name", "n", "photo.jpg", "--kind", "two", "How tall?"],
+        ["photo.jpg", "--name", "n", "How tall?", "--kind", "two"],
+        ["--kind=two", "photo.jpg", "--no-progress", "How tall?", "--name", "n"],
+        ["photo.jpg", "--name", "n", "--kind", "two", "--", "How tall?"],
+    ],
+)
+def test_options_may_stand_between_the_words(arguments: list[str]) -> None:
+    options = Everything.parse(arguments)
+    assert (options.photo, options.question, options.kind) == (Path("photo.jpg"), "How tall?", "two")
+
+
 def test_the_command_line_wins_over_the_environment_and_that_over_the_default(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
