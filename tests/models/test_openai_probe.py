@@ -194,7 +194,7 @@ def test_a_model_that_the_server_lacks_is_told_with_those_it_has(httpserver: HTT
 
 def test_a_model_that_the_list_has_under_geminis_spelling_is_not_said_to_lack(httpserver: HTTPServer) -> None:
     serve_chat(httpserver, lambda _: refused(404, "no such path"), ("models/m",))
-    with pytest.raises(ModelError, match=r"is not the root of its API .* It says: no such path"):
+    with pytest.raises(ModelError, match=r"is not the root of its API .* It says \(404\): no such path"):
         run_probe(httpserver)
 
 
@@ -203,7 +203,7 @@ def test_a_server_that_is_not_there_is_told_with_its_cure() -> None:
         url = closed_server.url_for("/v1")
     with pytest.raises(
         ModelError,
-        match=f"no model answers at {url}: .*Connection refused; start the server; or name another server with --base-url",
+        match=f"no model answers at {url}: .*Connection refused; start the server. Mend that, or name another server with --base-url",
     ):
         run_probe(url)
 

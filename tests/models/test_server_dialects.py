@@ -49,6 +49,7 @@ def test_what_no_request_can_mend_ends_the_call_with_the_words_of_the_server(
     with pytest.raises(ModelError, match=FATAL[kind]) as caught:
         client(httpserver).chat([ask(**EVERYTHING)])
     message = str(caught.value)
+    assert f"It says ({status})" in message or status == 200
     assert (find_words(body) in message or server == "nginx") and "\n" not in message and "<" not in message
     assert len(bodies) == 1
 
@@ -101,6 +102,11 @@ def test_a_filtered_prompt_is_a_refusal_to_answer(httpserver: HTTPServer, server
     (reply,) = client(httpserver).chat([ask(**EVERYTHING)])
     assert (reply.fault, reply.no_answer, len(bodies)) == ("refusal", False, 1)
     assert str(reply.error).startswith("the model declines to answer: ") and find_words(body) in str(reply.error)
+
+
+def test_a_page_says_its_title_once() -> None:
+    _, page = BODIES["nginx"]["busy 0"]
+    assert parse_error_body(page).message == "502 Bad Gateway nginx"
 
 
 @pytest.mark.parametrize("form", FORMS)

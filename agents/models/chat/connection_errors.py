@@ -17,7 +17,7 @@ _CURES: tuple[tuple[type[BaseException], str, str], ...] = (
         "name the file with your authority's certificate in SSL_CERT_FILE, or check the host name",
     ),
     (ssl.SSLError, "", "write http:// if the server speaks no TLS"),
-    (socket.gaierror, "", "no name server knows this host: check its name in --base-url"),
+    (socket.gaierror, "", "no name server knows {host}: check the address"),
     (ConnectionRefusedError, "", "start the server"),
     (
         Exception,
@@ -25,7 +25,7 @@ _CURES: tuple[tuple[type[BaseException], str, str], ...] = (
         "write https:// if the server speaks TLS",
     ),
 )
-"""Remedies by the innermost error of a connection and a pattern in its text."""
+"""Remedies by the innermost error of a connection and a pattern in its text; ``{host}`` stands for the server's."""
 
 
 def explain_connection(error: BaseException, root_url: str) -> str:
@@ -41,7 +41,8 @@ def explain_connection(error: BaseException, root_url: str) -> str:
         cures = [f"the request went through the proxy of {proxies[0]}: unset it, or add {url.hostname} to NO_PROXY"]
     number = root.errno if isinstance(root, OSError) and not isinstance(root, ssl.SSLError) else None
     reason = os.strerror(number) if number and number > 0 else str(root)
-    return "; ".join([f"The connection failed: {clean_message(reason or type(root).__name__)}", *cures[:1]])
+    cures = [cure.replace("{host}", url.hostname or "this host") for cure in cures[:1]]
+    return "; ".join([f"The connection failed: {clean_message(reason or type(root).__name__)}", *cures])
 
 
 def list_causes(error: BaseException | None) -> Iterator[BaseException]:

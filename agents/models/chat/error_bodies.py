@@ -115,7 +115,8 @@ def _flatten(text: str) -> str:
     """Return a text without markup, in one line of printable characters."""
     text = text[:_FIELD_CHARACTERS]
     if text.lstrip()[:1] == "<":
-        text = html.unescape(_MARKUP.sub(" ", text[:_MARKUP_CHARACTERS]))
+        lines = _MARKUP.sub("\n", text[:_MARKUP_CHARACTERS]).split("\n")
+        text = html.unescape(" ".join(dict.fromkeys(map(str.strip, lines))))  # a heading often repeats the title
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
 
 

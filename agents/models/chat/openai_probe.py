@@ -177,7 +177,7 @@ def _ask(chat: OpenAIChat, colour: str | None) -> ChatReply:
     if reply.no_answer or reply.finish_reason == "abort":
         why = reply.error or f"no reply in {SECONDS:.0f} s: look at the server's log"
         raise ModelError(
-            f"no model answers at {chat.address}: {why.rstrip('.')}; or name another server with --base-url (or {BASE_VARIABLE})"
+            f"no model answers at {chat.address}: {why.rstrip('.')}. Mend that, or name another server with --base-url (or {BASE_VARIABLE})"
         )
     return reply
 

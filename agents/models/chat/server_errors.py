@@ -142,7 +142,7 @@ def translate_error(
             return TransientError(f"The server's reply cannot be read ({type(error).__name__}): {clean_message(error)}")
         return TransientError(explain_connection(error, address))
     body, status = _parse(error)
-    says = f"It says: {clean_message(body.message)}"
+    says = f"It says{f' ({status})' if status else ''}: {clean_message(body.message)}"
     if status == 402 or _says(body, _NO_CREDIT):
         return ModelError(
             f"The account at {address} has no credit left: add some, or set {key_variable} to another key. {says}"
