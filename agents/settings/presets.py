@@ -402,8 +402,9 @@ def _check_gate(settings: Settings) -> None:
         missing = [name for name in gate.features if name not in declared]
         if unknown := [name for name in missing if name not in signals and "." not in name]:
             raise SettingsError(
-                f"{stage.name}.gate: {options.gate} weighs unknown signals: {', '.join(unknown)}; no stage declares them. Correct "
-                f"the name, or declare it among the signals of the stage that records it; known: {', '.join(sorted(signals))}"
+                f"{stage.name}.gate: {options.gate} weighs unknown signals: {', '.join(unknown)}; no stage declares them. Correct the "
+                "name, declare it among the signals of the stage that records it, or fit the gate again; "
+                f"known: {', '.join(sorted(signals))}"
             )
         _warn_of_missing_signals(str(options.gate), tuple(missing))
 
@@ -573,8 +574,10 @@ def _format_validation_error(error: ValidationError, schema: type[Settings], ove
         if details["type"] == "extra_forbidden" or place[-1] not in _fields(schema, place[:-1]):
             clauses.append(": ".join([*variables, _unknown(key, _fields(schema, place[:-1]), inside)]))
             continue
-        cause = (blamed or variables or [key])[-1]
-        clauses.append(f"{cause}: {details['msg'][:1].lower()}{details['msg'][1:]}")
+        cause, message = (blamed or variables or [key])[-1], details["msg"].removeprefix("Value error, ")
+        value = details["input"]
+        is_told = cause != key or own or not isinstance(value, str | int | float)  # an assignment has the value in it
+        clauses.append(f"{cause}: {message[:1].lower()}{message[1:]}{'' if is_told else f', not {value!r}'}")
     return "; ".join(clauses)
 
 

@@ -170,7 +170,7 @@ def test_a_broken_file_says_what_is_wrong_and_what_to_do(tmp_path: Path, text: s
 
 
 def test_a_preset_whose_gate_is_missing_is_refused_before_anything_runs(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cannot be read.*evaluation\.studies\.calibrate"):
+    with pytest.raises(SettingsError, match=r"none\.json: the gate .*cannot be read.*evaluation\.studies\.calibrate"):
         settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={tmp_path / 'none.json'}"])
 
 
@@ -188,7 +188,8 @@ def _gate_file(folder: Path, *features: str) -> Path:
 def test_a_gate_with_a_signal_that_no_stage_declares_is_refused(tmp_path: Path) -> None:
     path = _gate_file(tmp_path, "p_yes", "charm")
     with pytest.raises(
-        SettingsError, match=r"finalise\.gate: .*own\.json weighs unknown signals: charm; .*known: .*p_idk"
+        SettingsError,
+        match=r"finalise\.gate: .*own\.json weighs unknown signals: charm; .*or fit the gate again; known: .*p_idk",
     ):
         settings_from({"stages": ("finalise",)}, overrides=[f"finalise.gate={path}"])
 

@@ -453,7 +453,8 @@ def test_cuts_on_scores_follow_the_model_that_gives_them() -> None:
         ('stages = ["agents.turn:Turn"]', "stage 'agents.turn:Turn' is no class derived from agents.stage.Stage"),
         ("stages = []\nunknown_key = 1", "no setting 'unknown_key'"),
         ('stages = ["rerank"]\n[rerank]\nmost = 1', "no setting 'rerank.most'; known in rerank: k, "),
-        ('stages = ["rerank"]\n[rerank]\nk = 0', "rerank.k: input should be greater"),
+        ('stages = ["rerank"]\n[rerank]\nk = 0', "rerank.k: input should be greater than or equal to 1, not 0"),
+        ('stages = ["rerank"]\n[rerank]\nk = "many"', "unable to parse string as an integer, not 'many'"),
         ('stages = ["rerank"]\nrerank = 3', "rerank: "),
         ("stages = []", "stages: no stage gives the answer; "),
         (
