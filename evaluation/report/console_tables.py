@@ -59,12 +59,15 @@ def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callabl
 def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
     table = Table(title=title, title_justify="left")
     table.add_column("")
-    for name in ("all", "smart glasses"):
-        table.add_column(name, justify="right")
+    columns = {"all": "all", "ego": "smart glasses"}
+    if not scores["ego"]["total"]:  # as in a collection of one's own
+        del columns["ego"]
+    for heading in columns.values():
+        table.add_column(heading, justify="right")
         table.add_column("95%", justify="right", style="dim")
     for label, key, rate in _ROWS:
         cells = []
-        for name in ("all", "ego"):
+        for name in columns:
             value = scores[name][key]
             cells += [
                 format_percent(value) if rate else str(value),
@@ -73,15 +76,23 @@ def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
         table.add_row(label, *cells)
     for metric in list_run_metrics():
         if values := scores.get(metric.name):
-            cells = [metric.format(values[name], "terminal") for name in ("all", "ego")]
-            table.add_row(_name_row(metric), cells[0], "", cells[1], "")
-    if (errors := scores.get("errors", {"all": 0}))["all"]:
-        table.add_row("errors", str(errors["all"]), "", str(errors["ego"]), "", style="red")
-    if (unjudged := scores.get("unjudged", {"all": 0}))["all"]:
-        table.add_row("not judged", str(unjudged["all"]), "", str(unjudged["ego"]), "", style="red")
-    if without := scores["about"].get(WITHOUT_PICTURE):
-        table.add_row("without picture", str(without["turns"]), "", str(without["ego_turns"]), "", style="red")
+            cells = [metric.format(values[name], "terminal") for name in columns]
+            table.add_row(_name_row(metric), *_add_intervals(cells))
+    without = scores["about"].get(WITHOUT_PICTURE) or {"turns": 0}
+    counts = {
+        "errors": scores.get("errors", {"all": 0}),
+        "not judged": scores.get("unjudged", {"all": 0}),
+        "without picture": {"all": without["turns"], "ego": without.get("ego_turns", 0)},
+    }
+    for label, numbers in counts.items():
+        if numbers["all"]:
+            table.add_row(label, *_add_intervals([str(numbers[name]) for name in columns]), style="red")
     return table
+
+
+def _add_intervals(cells: Sequence[str]) -> list[str]:
+    """Put an empty cell behind each cell, where other rows have its interval."""
+    return [each for cell in cells for each in (cell, "")]
 
 
 def _name_row(metric: Metric) -> str:

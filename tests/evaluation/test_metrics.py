@@ -53,6 +53,16 @@ def make_turns() -> list[JudgedTurn]:
 
 
 @pytest.mark.usefixtures("words")
+@pytest.mark.parametrize("is_ego", [True, False])
+def test_smart_glasses_have_columns_only_with_turns(tmp_path: Path, is_ego: bool) -> None:
+    turns = [replace(turn, turn=replace(turn.turn, is_ego=is_ego)) for turn in make_turns()]
+    with (tmp_path / "said.txt").open("w") as file:
+        print_scores(Console(file=file, width=100), scores_dictionary(turns))
+    text = (tmp_path / "said.txt").read_text()
+    assert ("smart glasses" in text, text.count("3.0")) == (is_ego, 2 if is_ego else 1)
+
+
+@pytest.mark.usefixtures("words")
 def test_one_function_is_found_everywhere(tmp_path: Path) -> None:
     turns = make_turns()
     scores = scores_dictionary(turns)
