@@ -119,7 +119,7 @@ class UnsureName(Rule):
 
     class Options(RuleOptions):
         abstain_unsure_name: bool = Field(
-            False, description="withhold the name of what was recognised as an answer, unless it was surely recognised"
+            False, description="withhold the name of what was recognised as an answer, unless `select_entity` is sure of it"
         )
 
     options: Options
