@@ -91,15 +91,13 @@ def find_misfit(question: str, answer: str, entity: str | None = None, *, is_sur
             return "the question asks for a name, and the answer is a figure"
     if has_choice or is_about_several(question):
         return None
-    question_words = _list_words(question)
-    new_words = _list_words(answer) - _SMALL - _OF_PHOTOS - question_words
+    new_words = _list_new_words(question, answer)
     if not new_words:
         return "the answer says no more than the question"
     is_carrier = _is_carrier(question, entity or "")
     if asks_name_of_shown(question) and not is_carrier:
         return None
-    named = _list_words(entity or "") - _SMALL - question_words
-    is_name = bool(named) and named == new_words
+    is_name = adds_only_name(question, answer, entity or "")
     if is_name and is_sure and not is_carrier:
         return None
     if answer.lower().startswith(_DESCRIBES):
@@ -108,6 +106,16 @@ def find_misfit(question: str, answer: str, entity: str | None = None, *, is_sur
     if is_name and not count_phrases(question, ("scientific name",)):
         return "the answer is the name of what was recognised"
     return None
+
+
+def adds_only_name(question: str, answer: str, entity: str) -> bool:
+    """Return whether an answer adds to its question a name of an entity, or a word of it, and nothing else."""
+    new_words = _list_new_words(question, answer)
+    return bool(new_words) and new_words <= _list_words(entity)
+
+
+def _list_new_words(question: str, answer: str) -> set[str]:
+    return _list_words(answer) - _SMALL - _OF_PHOTOS - _list_words(question)
 
 
 def _says(answer: str, stems: frozenset[str]) -> bool:

@@ -2,12 +2,13 @@
 
 from pydantic import Field
 
+from agents.decision.answer_form import adds_only_name
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.english.references import points_at_picture
 from agents.evidence.shown import select_documents
 from agents.methods.candidates import trusts_draft
 from agents.record import FOLLOWS_ORDERS, UNSURE_NAME
-from agents.texts.orders import list_added_names, list_added_words, rests_on_orders, words_in
+from agents.texts.orders import rests_on_orders
 from agents.turn import IDK, Turn
 
 
@@ -119,25 +120,21 @@ class UnsureName(Rule):
 
     class Options(RuleOptions):
         abstain_unsure_name: bool = Field(
-            False, description="withhold the name of what was recognised as an answer, unless `select_entity` is sure of it"
+            False,
+            description="withhold the name of what was recognised as an answer, unless `select_entity` is sure of it",
         )
 
     options: Options
 
     def reason(self, turn: Turn, context: RuleContext) -> str | None:
-        """Withhold an answer that ends with an unsure name and adds no other name or number to the question.
+        """Withhold an answer that adds to the question nothing but an unsure name.
 
-        What it says behind the name is a fact, as it would be without the name. A model that sees knows names itself, and of results
-        that came with the call no cosine is known.
+        A model that sees knows names itself, and of results that came with the call no cosine is known.
         """
         entity = turn.entity if "entity_score" in context.signals else None
         if not self.options.abstain_unsure_name or context.sees or entity is None or entity in turn.sure_entities:
             return None
-        name, answer = words_in(entity.name), context.candidate.text
-        added = list_added_words(answer, turn.question)
-        is_name = (
-            bool(added) and added[-1] in name and list_added_names(answer, turn.question) <= name and not turn.entities
-        )
+        is_name = not turn.entities and adds_only_name(turn.question, context.candidate.text, entity.name)
         return UNSURE_NAME if is_name else None
 
 

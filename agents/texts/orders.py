@@ -119,12 +119,7 @@ def words_in(text: str) -> set[str]:
 
 def answer_keywords(answer: str, question: str) -> set[str]:
     """Return the words that carry an answer: its names and numbers that the question lacks, else its other words."""
-    return list_added_names(answer, question) or {*list_added_words(answer, question)}
-
-
-def list_added_words(answer: str, question: str) -> list[str]:
-    """Return the words of an answer that its question lacks, in their order and in lower case; no function words."""
-    return [word.lower() for _, word in _find_added_words(answer, question)]
+    return list_added_names(answer, question) or {word.lower() for _, word in _find_added_words(answer, question)}
 
 
 def list_added_names(answer: str, question: str) -> set[str]:
