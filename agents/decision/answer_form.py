@@ -1,4 +1,4 @@
-"""Answers whose form gives away that they answer something else: "Yes" to "Which of these?", a number to "Who?", the thing's own name."""
+"""Answers whose form gives away that they answer something else: "Yes" to "Which of these?", a number to "Who?"."""
 
 import calendar
 import re
@@ -8,8 +8,7 @@ from pydantic import Field
 from agents.decision.rule import Rule, RuleContext, RuleOptions
 from agents.english.knowledge_conflict import YES_OR_NO
 from agents.english.plain_text import normalise_text, tokenise
-from agents.english.question_kinds import asks_name_of_shown, is_about_several
-from agents.texts.text import count_phrases
+from agents.english.question_kinds import is_about_several
 from agents.turn import Turn
 
 _OR = re.compile(r"\bor\b", re.IGNORECASE)
@@ -36,12 +35,8 @@ _NUMBER = re.compile(r"\W*+\d[\d\W]*+")
 _QUANTITY = re.compile(r"\W*+\d[\d.,\s–-]*+\S{0,14}\W*+")
 _QUALIFIER = re.compile(r"\([^()]*\)")
 _WORD = re.compile(r"[^\W_]+")
-_CARRIER = re.compile(r"\b(?:what|which|who) [^?]{0,200}?\bon (?:the|this) (?P<noun>[\w-]+)", re.IGNORECASE)
 _SMALL = frozenset("a an the it is was this that these those its his her their he she they are were one called".split())
 _OF_PHOTOS = frozenset("photo picture image probably likely most shows show".split())
-_DESCRIBES = tuple(
-    f"{article} {picture} shows" for article in ("the", "this") for picture in ("photo", "picture", "image")
-)
 
 
 class AnswerForm(Rule):
@@ -63,19 +58,11 @@ class AnswerForm(Rule):
         """Withhold an answer whose form does not fit the question."""
         if not self.options.form or context.sees:
             return None
-        is_sure = turn.entity in turn.sure_entities
-        return find_misfit(turn.question, context.candidate.text, turn.entity_name, is_sure=is_sure)
+        return find_misfit(turn.question, context.candidate.text)
 
 
-def find_misfit(question: str, answer: str, entity: str | None = None, *, is_sure: bool = False) -> str | None:
-    """Say why an answer cannot answer a standalone question, by its form alone; None if it may.
-
-    Args:
-        question: The question.
-        answer: The answer.
-        entity: Name of what was recognised in the photo, if anything.
-        is_sure: Whether that is sure: people ask for a name in more words than rules know, so that it answers all but a figure or a time.
-    """
+def find_misfit(question: str, answer: str) -> str | None:
+    """Say why an answer cannot answer a standalone question, by its form alone; None if it may."""
     if not _ASKS.match(question):
         return None
     has_choice = _OR.search(question) is not None
@@ -91,21 +78,7 @@ def find_misfit(question: str, answer: str, entity: str | None = None, *, is_sur
             return "the question asks for a name, and the answer is a figure"
     if has_choice or is_about_several(question):
         return None
-    new_words = _list_new_words(question, answer)
-    if not new_words:
-        return "the answer says no more than the question"
-    is_carrier = _is_carrier(question, entity or "")
-    if asks_name_of_shown(question) and not is_carrier:
-        return None
-    is_name = adds_only_name(question, answer, entity or "")
-    if is_name and is_sure and not is_carrier:
-        return None
-    if answer.lower().startswith(_DESCRIBES):
-        return "the answer describes the photo"
-    # The scientific name may be the title of a page.
-    if is_name and not count_phrases(question, ("scientific name",)):
-        return "the answer is the name of what was recognised"
-    return None
+    return None if _list_new_words(question, answer) else "the answer says no more than the question"
 
 
 def adds_only_name(question: str, answer: str, entity: str) -> bool:
@@ -122,12 +95,6 @@ def _says(answer: str, stems: frozenset[str]) -> bool:
     """Return whether an answer has a figure, or one of some words."""
     plain = normalise_text(answer)
     return any(map(str.isdigit, plain)) or not stems.isdisjoint(tokenise(plain))
-
-
-def _is_carrier(question: str, entity: str) -> bool:
-    """Return whether a question asks what is on an entity that it names by its kind: "this coin", if that is a "Dime (Canadian coin)"."""
-    match = _CARRIER.search(question)
-    return match is not None and match["noun"].lower() in _WORD.findall(entity.lower())
 
 
 def _list_words(text: str) -> set[str]:

@@ -34,22 +34,6 @@ _RECOGNITION = re.compile(
     r"|\b(?:what|which) (?:kind|variety) (?:of (?:[\w-]+ ){1,3})?(?:is|am)\b",
     re.IGNORECASE,
 )
-_BE = r"(?: is| are|'s)"
-_ENDS = r"(?=\W*$|[,;.?!])"
-_NAME_OF_SHOWN = re.compile(
-    r"^\W*(?:"
-    # What is it?
-    rf"(?:what|which|who)(?: [\w-]+){{0,3}}?{_BE} it{_ENDS}"
-    rf"|who{_BE} {_SHOWN}{_ENDS}"
-    # Who is the man on the left?
-    rf"|(?:what|who){_BE} the (?:(?!of\b)[\w-]+ ){{1,5}}?(?:here|there|on the \w+){_ENDS}"
-    # Which temple is shown on the card?
-    rf"|(?:what|which|who)(?: [\w-]+){{0,3}}?{_BE} (?:shown )?(?:here|there|on (?:the|this) \w+){_ENDS}"
-    # What is the title of this painting?
-    rf"|what{_BE} the title of this\b"
-    r")",
-    re.IGNORECASE,
-)
 _NOW = (
     *"now nowadays currently today tonight tomorrow yesterday latest".split(),
     *(
@@ -113,15 +97,6 @@ def _is_about_now(question: str) -> bool:
     plain = question.lower().replace("this very ", "this ")
     ends = tuple(f"this {word}" for word in _NOW_AT_END)
     return count_phrases(plain, _NOW) > 0 or plain.rstrip(" .?!").endswith(ends)
-
-
-def asks_name_of_shown(question: str) -> bool:
-    """Return whether a question asks what or who is shown, so that a name alone answers it.
-
-    Wider than ``QuestionKind.recognition``, which routes and plans are made from.
-    """
-    plain = question.replace("\u2019", "'")
-    return _RECOGNITION.search(plain) is not None or _NAME_OF_SHOWN.match(plain) is not None
 
 
 def parse_named_number(question: str) -> int | None:

@@ -13,7 +13,7 @@ from tests.support.idle_alternatives import Recorder, Watch, split_alternatives
 from tests.support.recorded_turns import apply_rules, list_texts
 
 IDLE = {
-    "agents.decision.answer_form": 37,
+    "agents.decision.answer_form": 33,
     "agents.english.answer_text": 38,
     "agents.english.bridging": 18,
     "agents.english.computation": 8,
@@ -23,7 +23,7 @@ IDLE = {
     "agents.english.plain_text": 41,
     "agents.english.printed_text": 7,
     "agents.english.quantities": 31,
-    "agents.english.question_kinds": 46,
+    "agents.english.question_kinds": 37,
     "agents.english.references": 47,
     "agents.english.step_plans": 80,
     "agents.english.step_results": 16,

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from agents.english.object_phrases import extract_object_phrases, find_pointed_phrase, find_position
 from agents.english.question_kinds import (
-    asks_name_of_shown,
     classify_question,
     is_about_packaged,
     is_about_several,
@@ -96,14 +95,6 @@ OF_ONE = (
     "obj_m005#2",  # And where was the sports car on the right put together?
     "obj_q015",  # In which two wars were the men killed ...?
 )
-NAMES = {
-    "obj_m003#0": True,  # Who's the man on the silver coin on the left?
-    "nat_q032": True,
-    "obj_q031": False,  # Where did the object on the left come from originally?
-    "ani_q006": False,  # Which soft leather is named after this animal?
-    "nat_m007#1": False,  # Who is it named after?
-    "obj_q034": False,  # Who is the main character of this novel?
-}
 
 
 @pytest.mark.parametrize("name", OBJECTS)
@@ -149,11 +140,6 @@ def test_a_question_about_several_things(name: str) -> None:
 @pytest.mark.parametrize("name", OF_ONE)
 def test_a_question_about_one_thing(name: str) -> None:
     assert not is_about_several(find_turn(name).question)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_alone_answers_what_asks_for_it(name: str) -> None:
-    assert asks_name_of_shown(find_turn(name).question) is NAMES[name]
 
 
 def test_packaged_goods_are_told_by_their_package() -> None:

@@ -150,7 +150,6 @@ def _forget(message: Message) -> Message:
 
 def _ask_about(question: str) -> None:
     question_kinds.classify_question(question)
-    question_kinds.asks_name_of_shown(question)
     question_kinds.is_about_several(question)
     question_kinds.asks_yes_or_no(question)
     question_kinds.is_about_packaged(question)
@@ -171,7 +170,7 @@ def _follow(row: dict[str, Any]) -> None:
 
 def _judge(turn: RecordedTurn, answer: str) -> None:
     if not refuses(answer):
-        find_misfit(turn.question, answer, turn.entity and turn.entity.name)
+        find_misfit(turn.question, answer)
         rests_on_orders(answer, turn.question, [(turn.entity.name if turn.entity else "", turn.answers[0])])
     knowledge_conflict.is_same_answer(turn.answers[0], answer, turn.question)
     knowledge_conflict.find_negations(answer)
