@@ -334,9 +334,10 @@ class Turn:
         The cosine is that of the entity's best picture.
         """
         entities = self.entities or ((self.entity,) if self.entity is not None else ())
-        return tuple(entity for entity in entities if self._cosine(entity) >= minimum)
+        return tuple(entity for entity in entities if self.measure_cosine(entity) >= minimum)
 
-    def _cosine(self, entity: Entity) -> float:
+    def measure_cosine(self, entity: Entity) -> float:
+        """Return the cosine of the entity's best picture; -1 without one."""
         if self.entity is not None and entity.name == self.entity.name:
             return self.entity_score
         named = [hit.score for hit in self.hits if any(other.name == entity.name for other in hit.entities)]
@@ -399,7 +400,7 @@ class Turn:
         """Values of the turn that any prompt may show, as arguments of ``Prompt.request``."""
         image = None if self.is_named else self.image
         inputs: dict[str, Any] = {"image": image, "question": self.question, "history": self.history}
-        recognised = [(entity.name, round(self._cosine(entity), 2)) for entity in self.shown_entities()]
+        recognised = [(entity.name, round(self.measure_cosine(entity), 2)) for entity in self.shown_entities()]
         named = self.look.names if self.look is not None else ()
         shown = {entity for entity, _ in recognised}
         return {

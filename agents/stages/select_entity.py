@@ -192,12 +192,16 @@ class SelectEntity(Stage):
             description="rules: maximum lead in cosine of another kind of thing over the kind that the question names "
             "(agents/english/thing_kinds.toml); None: ignore kinds",
         )
+        sure_score: Cosine | None = Field(
+            None,
+            description="cosine from which an entity is kept regardless of its kind, and is surely recognised, as is one of which "
+            "`rescore` finds the same picture; None: no cosine is enough",
+        )
         sure_lead: float | None = Field(
             None,
             ge=0,
             le=2,
-            description="lead of an entity's picture over the others that its search found, in cosines, from which the entity is kept "
-            "regardless of its kind, and surely recognised, as is one of which `rescore` finds the same picture; None: no lead is enough",
+            description="likewise: lead of an entity's picture over the others that its search found, in cosines; None: no lead is enough",
         )
         min_inliers: int = Field(10, ge=3, description="features in common from which they show the same thing")
 
@@ -256,7 +260,7 @@ class SelectEntity(Stage):
             self._recognise(turn, choices, own, context)
             matching = frozenset().union(*own.values())
             turn.sure_entities = tuple(
-                entity for entity in turn.shown_entities() if entity.name in matching or self._leads(turn, entity)
+                entity for entity in turn.shown_entities() if entity.name in matching or self._is_clear(turn, entity)
             )
             if turn.entity is None and not turn.entities and ranked_choices:
                 turn.nearest = _find_nearest(turn, chosen[id(turn)], ranked_choices, misfits[id(turn)])
@@ -281,7 +285,7 @@ class SelectEntity(Stage):
             (turn, choice.entity, turn.target.kind)
             for turn, choices in ranked
             for choice in choices[:_MAX_DESCRIBED]
-            if turn.target.kind is not None and not self._leads(turn, choice.entity)
+            if turn.target.kind is not None and not self._is_clear(turn, choice.entity)
         ]
         if not comparisons:
             return names
@@ -292,9 +296,13 @@ class SelectEntity(Stage):
                 names[id(turn)] |= {entity.name}
         return names
 
-    def _leads(self, turn: Turn, entity: Entity) -> bool:
-        lead, minimum = turn.measure_lead(entity), self.options.sure_lead
-        return minimum is not None and lead is not None and lead >= minimum
+    def _is_clear(self, turn: Turn, entity: Entity) -> bool:
+        """Return whether an entity's picture is very much like the photo, or far more so than the others found."""
+        values = (
+            (turn.measure_cosine(entity), self.options.sure_score),
+            (turn.measure_lead(entity), self.options.sure_lead),
+        )
+        return any(value is not None and minimum is not None and value >= minimum for value, minimum in values)
 
     def _minimum(self, turn: Turn, context: Context) -> float:
         """Return the cosine from which an entity counts as recognised.

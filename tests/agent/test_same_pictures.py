@@ -230,6 +230,9 @@ def test_what_is_surely_recognised_may_be_called_anything(cached: Path) -> None:
     dialog_turn.views = (View(None, hits(One=0.94, Two=0.75)),)
     assert select_entity(dialog_turn, stage_context) == "Two"
     assert dialog_turn.sure_entities == ()
+    stage_context = parts(cached, KindEncoder(), max_misfit=0.2, sure_score=0.94, word_weight=0.0)
+    assert select_entity(dialog_turn, stage_context) == "One"
+    assert [entity.name for entity in dialog_turn.sure_entities] == ["One"]
 
 
 def test_the_nearest_is_the_nearest_and_tells_why_it_was_left_out(cached: Path) -> None:
