@@ -5,6 +5,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, cast
@@ -16,7 +17,7 @@ from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.english.step_plans import remove_qualifier
-from agents.evidence.shown import select_chunks, within_tokens
+from agents.evidence.shown import CHARACTERS_PER_TOKEN, DEFAULT_TOKENS, select_chunks, within_tokens
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import ModelError
 from agents.models.vision.boxes import crop
@@ -69,6 +70,8 @@ class Context:
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
     stages: tuple[str, ...] = ()  # names of all stages of the preset
     fetch: bool = False  # whether pages and pictures missing in the caches may be fetched
+    collection: str = ""  # name of the searched collection of the user's own; "" for a split
+    today: date | None = None  # date that prompts name; None: the machine's
     short: bool = False  # there is less time than the stage would like: it does less, as its ``when_short`` says
     # Maps max_tokens to a reduced limit; None: as the prompt says
     shorten: Callable[[int], int] | None = None
@@ -82,6 +85,8 @@ class Context:
         Raises:
             ModelError: As for ``ask.put``.
         """
+        occasion = {"collection": self.collection, "today": (self.today or date.today()).isoformat()}
+        questions = [replace(each, values={**occasion, **each.values}) for each in questions]
         # Each role is looked up when its turn comes, so that a stage that was given up meanwhile asks no further model.
         return put(
             questions, self.prompts, lambda role: self.models.chat(role), deadline or self.deadline, self.shorten
@@ -133,6 +138,10 @@ class Context:
         Those of ``first`` come before the best ``k`` and are not counted.
         """
         return select_chunks(turn.evidence, k, self.limits.evidence_tokens, first)
+
+    def measure_budget(self, share: float) -> int:
+        """Return a share of the profile's budget of evidence in characters, or of a budget of ``DEFAULT_TOKENS`` without one."""
+        return int(share * (self.limits.evidence_tokens or DEFAULT_TOKENS)) * CHARACTERS_PER_TOKEN
 
     def put_first(self, chunks: Sequence[Evidence], shown: Sequence[Evidence]) -> tuple[Evidence, ...]:
         """Return chunks before those that a prompt showed, each text once, within the profile's budget of tokens."""

@@ -377,7 +377,13 @@ class Turn:
     def naming(self, names: Sequence[str]) -> str:
         """Add names to a question about the picture, except those that it contains already."""
         added = [name for name in names if name.lower() not in self.question.lower()]
-        return f"{self.question} ({', '.join(added)})" if added and self.needs_image else self.question
+        return f"{self.question} ({', '.join(added)})" if added and self.is_about_photo else self.question
+
+    @property
+    def is_about_photo(self) -> bool:
+        """Whether the question is about something in its photo; a look that names no thing says that it is not."""
+        is_elsewhere = self.look is not None and self.look.by_model and not self.look.things
+        return self.needs_image and not (is_elsewhere and self.look is not None and self.look.needs != "picture")
 
     @property
     def entity_name(self) -> str | None:
@@ -410,6 +416,7 @@ class Turn:
             "alike": [(it.name, round(it.score, 2)) for it in self.alike if it.name not in shown],
             "by_eye": [name for name in named if name not in shown],
             "evidence": self.shown,
+            "queries": self.queries,
             "entries": self.entries,
         }
 

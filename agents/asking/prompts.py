@@ -5,19 +5,23 @@ A template has a YAML front matter (see ``FrontMatter``) and sections that begin
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined, Template, TemplateSyntaxError, nodes
+from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplateSyntaxError, nodes
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from agents.base.data_folder import data_path
 from agents.base.files import first_fault, format_os_error, one_line, read_front_matter, shorten_name
 from agents.models.base import ChatMessage, ChatRequest
 from agents.texts.injection import without_special_tokens
+
+PROMPT_PARTS = data_path("prompts") / "parts"
+"""Texts that several templates include (``{% include "turn.j2" %}``), without front matter."""
 
 _SECTION = re.compile(r"^=== (system|user|assistant)[ \t]*\n", re.MULTILINE)
 
@@ -82,7 +86,11 @@ class Prompt:
             header = {("schema_" if key == "schema" else key): value for key, value in post.metadata.items()}
             self.settings = FrontMatter.model_validate(header)
             environment = SandboxedEnvironment(
-                undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, finalize=_sanitise
+                undefined=StrictUndefined,
+                trim_blocks=True,
+                lstrip_blocks=True,
+                finalize=_sanitise,
+                loader=FileSystemLoader(PROMPT_PARTS),
             )
             environment.filters["quoted"] = quote
             pieces = _SECTION.split(post.content + "\n")
@@ -99,6 +107,10 @@ class Prompt:
             raise PromptError(
                 f"prompt template {path} is malformed: {one_line(error)} (line {error.lineno})"
             ) from error
+        except TemplateNotFound as error:
+            raise PromptError(
+                f"prompt template {path} is malformed: there is no part {error} in {PROMPT_PARTS}"
+            ) from error
         except RecursionError as error:
             raise PromptError(f"prompt template {path} is malformed: nested too deep") from error
         if pieces[0].strip():
@@ -111,10 +123,15 @@ class Prompt:
 
     @cached_property
     def wording(self) -> tuple[str, ...]:
-        """Literal texts of the template and of the one that it continues: all that it says without its values."""
-        trees = (self._environment.parse(body) for body in self._bodies)
-        own = (piece.data for tree in trees for piece in tree.find_all(nodes.TemplateData))
+        """Literal texts of the template, of its parts and of the one that it continues: all that it says without its values."""
+        own = (text for body in self._bodies for text in self._literals(body))
         return (*(self._before.wording if self._before is not None else ()), *own)
+
+    def _literals(self, body: str) -> Iterator[str]:
+        tree = self._environment.parse(body)
+        yield from (piece.data for piece in tree.find_all(nodes.TemplateData))
+        for include in tree.find_all(nodes.Include):
+            yield from self._literals((PROMPT_PARTS / include.template.as_const()).read_text(encoding="utf-8"))
 
     def render(self, **values: Any) -> str:
         """Render the whole prompt as one text, for templates without a chat, such as descriptions."""

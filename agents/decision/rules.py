@@ -82,17 +82,18 @@ class MinLead(Rule):
 
 
 class RealTime(Rule):
-    """Questions about the present, by the first look or by ``route``, are not answered."""
+    """Questions about the present, by the first look or by ``route``, are answered only from a source that the answer names."""
 
     class Options(RuleOptions):
         abstain_real_time: bool = Field(False, description="abstain on questions about the present moment")
 
     options: Options
 
-    def reason(self, turn: Turn, context: RuleContext) -> str | None:  # noqa: ARG002 - a rule is given both
-        """Withhold any answer to such a question."""
+    def reason(self, turn: Turn, context: RuleContext) -> str | None:
+        """Withhold an answer to such a question that names neither the photo nor a retrieved source."""
         is_present = self.options.abstain_real_time and turn.real_time
-        return "the question is about the present moment" if is_present else None
+        is_unsourced = context.candidate.origin in (None, "own")
+        return "the question is about the present moment" if is_present and is_unsourced else None
 
 
 class Unrecognised(Rule):

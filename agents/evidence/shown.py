@@ -26,6 +26,9 @@ from agents.turn import Evidence
 CHARACTERS_PER_TOKEN = 4
 """English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
 
+DEFAULT_TOKENS = 3000
+"""Budget for texts that have to be cut somewhere, such as a whole page, under a profile that names none."""
+
 FACT_CHUNKS = 6
 """Chunks for a single fact: a step of a plan, or a fact missing from an answer."""
 

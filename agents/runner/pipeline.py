@@ -75,7 +75,16 @@ class Pipeline:
         names = tuple(stage.name for stage in self.stages)
         guarded = settings.guard.injection
         self.context = Context(
-            models, search, prompts, NO_DEADLINE, settings.limits, names, settings.fetch, guarded=guarded
+            models,
+            search,
+            prompts,
+            NO_DEADLINE,
+            settings.limits,
+            names,
+            settings.fetch,
+            settings.collection,
+            settings.today,
+            guarded=guarded,
         )
         self.worker = Worker()
         self.hung: dict[str, list[threading.Thread]] = {}  # by stage

@@ -21,6 +21,7 @@ import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -126,6 +127,12 @@ class Settings(Table):
     trace: TraceSettings = TraceSettings()
     fetch: bool = Field(
         False, description="fetch pages and pictures missing from the caches; the competition has no network"
+    )
+    today: date | None = Field(
+        None, description="date that prompts name as today's, for repeatable runs; None: the machine's date"
+    )
+    collection: str = Field(
+        "", description="name of the collection that is searched, set by the commands; empty: a split"
     )
 
     _lacks_gate: bool = PrivateAttr(False)

@@ -80,9 +80,14 @@ class RunConfig(AgentConfig):
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
             gate, note = _find_gate(collection, parse_name(preset), ready.gate_models)
             overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
-            if "cross_check" in load_settings(preset, ready, collection=True).stage_classes:
-                # A collection wants its own facts; an override of the command line comes after this one.
-                overrides = ["cross_check.own_knowledge=never", *overrides]
+            overrides = [f"collection={json.dumps(collection.name)}", *overrides]
+            stages = load_settings(preset, ready, collection=True).stage_classes
+            # A collection wants its own facts; an override of the command line comes after these.
+            own = {"cross_check": "never", "grounded_answer": "false"}
+            overrides = [
+                *(f"{stage}.own_knowledge={value}" for stage, value in own.items() if stage in stages),
+                *overrides,
+            ]
         config, unknown = cls._read(
             preset,
             ready,

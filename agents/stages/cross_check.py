@@ -35,9 +35,9 @@ class Proposals:
 class CrossCheck(Stage):
     """Checks the answer from evidence against the draft that the model made from the photo alone, before anything was searched.
 
-    Two that agree are two witnesses, and no model is asked. Where they differ, or one is missing, one batched call shows what is
-    proposed beside photo and evidence, without saying whose it is, and asks which is right, or none. The rule over the tokens of the
-    answer comes beside it (QA-Dragon, section 3.7.2).
+    Two that agree are two witnesses, and no model is asked, unless both are the model's own knowledge. Where they differ, or one is
+    missing, one batched call shows what is proposed beside photo and evidence, without saying whose it is, and asks which is right, or
+    none. The rule over the tokens of the answer comes beside it (QA-Dragon, section 3.7.2).
     """
 
     class Options(WhiteBoxOptions, StageOptions):
@@ -68,7 +68,9 @@ class CrossCheck(Stage):
         for turn in turns:
             proposals = self._propose(turn)
             grounded, draft = proposals.grounded, proposals.draft
-            if grounded is not None and draft is not None and agrees_with_draft(turn, draft.text, grounded.text):
+            is_own = grounded is not None and grounded.origin == "own"
+            is_confirmed = draft is not None and not is_own
+            if grounded and draft and is_confirmed and agrees_with_draft(turn, draft.text, grounded.text):
                 _keep(turn, Verification(approve_tokens(self.options, grounded), draft=True))
             elif grounded is not None or (draft is not None and proposals.may_give_draft):
                 unsure.append((turn, proposals))
@@ -81,6 +83,8 @@ class CrossCheck(Stage):
 
     def _propose(self, turn: Turn) -> Proposals:
         grounded = turn.candidate if turn.candidate is not None and not refuses(turn.candidate.text) else None
+        if grounded is not None and grounded.origin == "own" and self.options.own_knowledge == "never":
+            turn.candidate = grounded = None
         sees_answer = turn.look is not None and turn.look.needs == "picture"
         draft = None
         if turn.draft is not None and not refuses(turn.draft.answer):
@@ -106,14 +110,14 @@ class CrossCheck(Stage):
             turn.candidate = draft
             _keep(turn, Verification(model=True, p_yes=p))
         elif grounded is not None:
-            approves = None if choice is None else choice == _LETTERS[0]
+            approves = None if choice is None else choice == _LETTERS[0] and self._is_sure(grounded, p)
             reason = "another answer is right" if is_draft else ""
             _keep(turn, Verification(approve_tokens(self.options, grounded), approves, reason, p, differs))
 
-    def _is_sure(self, draft: Candidate, probability: float | None) -> bool:
-        """Return whether a chosen draft may be given: one from the photo, or own knowledge that is sure enough."""
+    def _is_sure(self, proposal: Candidate, probability: float | None) -> bool:
+        """Return whether a chosen proposal may be given: one from a source, or own knowledge that is sure enough."""
         minimum = self.options.own_minimum
-        return draft.origin != "own" or minimum is None or probability is None or probability >= minimum
+        return proposal.origin != "own" or minimum is None or probability is None or probability >= minimum
 
 
 def _keep(turn: Turn, verification: Verification) -> None:

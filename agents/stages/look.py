@@ -36,7 +36,7 @@ class LookFirst(Stage):
             turn.look = None
         for turn, answer in context.ask_each(ASK, turns):
             if answer.value.look.needs is not None:
-                _take(turn, answer.value)
+                _take(turn, answer.value, in_collection=bool(context.collection))
         for turn in turns:
             look = turn.look or Look(None)
             turn.note(
@@ -47,19 +47,19 @@ class LookFirst(Stage):
             )
 
 
-def _take(turn: Turn, first_look: FirstLook) -> None:
+def _take(turn: Turn, first_look: FirstLook, *, in_collection: bool) -> None:
     """Fill the fields of a turn from its look.
 
-    A look that calls the picture enough is believed only if it answers from it: else there is something to find out.
+    Every photo is searched for, because a thing that looks familiar may be another one of the index. Pages are left out only for a question
+    that the look answers from the photo and names no fact to look up for, and never in a collection: its things have facts of their own.
     """
     look, draft = first_look.look, first_look.draft
     drafted = draft is not None and not refuses(draft.answer)
-    search = look.needs != "picture" or not drafted
+    sees_all = look.needs == "picture" and drafted and not look.queries
     if turn.history and look.question:
         turn.question = look.question
     turn.look, turn.draft, turn.real_time = look, draft, look.needs == "now"
-    turn.needs_image = turn.image is not None and (bool(look.things) or look.needs == "picture")
-    turn.tools = Tools(image=search and turn.needs_image, text=search)
+    turn.tools = Tools(image=turn.needs_image, text=in_collection or not sees_all)
     turn.target = Target(
         tuple(dict.fromkeys(thing.phrase.lower() for thing in look.things)),
         look.things[0].phrase.lower() if len(look.things) == 1 else None,

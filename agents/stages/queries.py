@@ -67,7 +67,7 @@ class Queries(Stage):
             if split == "rules" and turn.needs_image:
                 entities = turn.shown_entities(options.min_score) or (None,)
                 turn.hops = tuple(hop for entity in entities for hop in write_hop_questions(turn.question, entity))
-            turn.queries = _unique([main, *self._list_look_queries(turn), *turn.hops], limit)
+            turn.queries = _unique([main, *self._list_look_queries(turn), *turn.hops, *_list_bare(turn)], limit)
         if split == "model":
             self._ask(concerned, context)
         for turn in concerned if options.names is not None and not context.short else ():
@@ -112,7 +112,7 @@ class Queries(Stage):
             return ()
         nameless = look.name is None and not turn.shown_entities(self.options.min_score)
         described = turn.search_text(entity=False, summary=True)
-        return (*look.queries, described) if nameless and turn.needs_image else look.queries
+        return (*look.queries, described) if nameless and turn.is_about_photo else look.queries
 
     def _write_queries(
         self, turns: Sequence[Turn], values: Callable[[Turn], Mapping[str, Any]], context: Context
@@ -132,6 +132,11 @@ class Queries(Stage):
         minimum = self.options.names
         hits = [hit for hit in turn.image_hits if minimum is not None and hit.score >= minimum]
         return tuple(dict.fromkeys(hit.entities[0].name for hit in hits if hit.entities))[:_MAX_NAMES]
+
+
+def _list_bare(turn: Turn) -> tuple[str, ...]:
+    """Return the question without any name, which a wrong name cannot lead astray, if a vision model looked at its photo."""
+    return (turn.question,) if turn.look is not None and turn.look.by_model else ()
 
 
 def _unique(queries: Sequence[str], limit: int) -> tuple[str, ...]:

@@ -11,14 +11,23 @@ from PIL import Image
 
 from agents.asking.ask import read
 from agents.asking.readers.grounded import CHOICE, GROUNDED
+from agents.evidence.shown import CHARACTERS_PER_TOKEN
 from agents.models.base import Box, ChatReply, ChatRequest, Detection
 from agents.search.gateway import SearchGateway
-from agents.search.hits import Entity, ImageHit
+from agents.search.hits import Entity, ImageHit, WebHit
 from agents.settings.presets import settings_from
 from agents.stages.grounded_answer import GroundedAnswer
 from agents.stages.select_entity import list_alike
 from agents.turn import Candidate, Evidence, Look, Thing, Turn, View
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker, context, run, turn
+from tests.agent.scripted import (
+    ScriptedChat,
+    ScriptedDetector,
+    ScriptedPipeline,
+    WordOverlapReranker,
+    context,
+    run,
+    turn,
+)
 
 HEIGHT = Evidence("It is 330 m high.", "web", "Eiffel Tower", score=0.5)
 ATTRIBUTE = Evidence("The height of Big Ben is 96 m.", "kg", "Big Ben", score=0.4)
@@ -82,6 +91,22 @@ def test_the_probability_of_a_choice_is_against_the_other_choices() -> None:
     assert read(CHOICE, ChatReply("A", "stop")).value.probability is None
 
 
+@pytest.mark.parametrize(
+    ("reply", "pages", "part"),
+    [
+        ("open: [3]", (3,), ""),
+        ("Open: 2, 5", (2, 5), ""),
+        ("look: the small label.", (), "the small label"),
+        ("search: Big Ben\nopen: [1]", (1,), ""),
+        ("They open: at nine.", (), ""),
+    ],
+)
+def test_a_request_for_a_page_or_for_a_part_of_the_photo_is_read(reply: str, pages: tuple[int, ...], part: str) -> None:
+    said = say(reply)
+    assert (said.pages, said.part) == (pages, part)
+    assert said.asks_for_more == bool(pages or part) == (said.candidate is None)
+
+
 PAGES = {"BigBen": "Big Ben height is 96 metres", "Louvre": "The Louvre is a museum in Paris"}
 
 
@@ -92,7 +117,9 @@ def answer(turns: list[Turn], reply: Callable[[ChatRequest], str | ChatReply], *
         "two_stage_rerank": {"coarse": False},
         "grounded_answer": fields.pop("options", {}),
     }
-    parts = context(settings_from(table), ScriptedPipeline({}, PAGES), chat=chat, fine_reranker=WordOverlapReranker())
+    pipeline = ScriptedPipeline(fields.pop("entities", {}), fields.pop("pages", PAGES))
+    models = {"detector": fields.pop("detector", ScriptedDetector([]))}
+    parts = context(settings_from(table), pipeline, chat=chat, fine_reranker=WordOverlapReranker(), **models)
     run(GroundedAnswer, turns, replace(parts, **fields))
     return chat
 
@@ -121,6 +148,73 @@ def test_the_last_round_offers_no_search_and_a_search_in_it_is_a_refusal() -> No
     assert lost.candidate == Candidate("I don't know", None)
     first, last = (request.messages[0].content for request in chat.requests)
     assert "search:" in first and "search:" not in last
+
+
+def test_a_search_finds_nothing_that_the_prompt_showed_and_the_prompt_names_the_queries() -> None:
+    """The second search finds the same page first; the page that was not shown takes its place."""
+    pages = {"Clock": "Big Ben height is unknown", "BigBen": "Big Ben height was measured at 96 metres"}
+    known = Evidence("Big Ben height is unknown", "web", "Clock", "https://p.example/Clock", score=0.9)
+    asked = turn("How high is it?", evidence=(known,), queries=("How high is it?",))
+    replies = iter(["search: Big Ben height", "It is 96 m high. [1]"])
+    chat = answer([asked], lambda _: next(replies), pages=pages)
+    assert [chunk.title for chunk in asked.shown] == ["BigBen", "Clock"]
+    assert asked.queries == ("How high is it?", "Big Ben height")
+    assert 'Searched for already: "How high is it?"' in chat.requests[0].messages[-1].content
+
+
+def test_a_second_round_may_search_for_what_the_first_one_found_out() -> None:
+    pages = {"Tower": "Tower architect Lee Wong", "Wong": "Lee Wong born in Macau"}
+    hops = turn("Where was its architect born?", evidence=(HEIGHT,))
+    replies = iter(["search: Tower architect", "search: Lee Wong born", "In Macau. [1]"])
+    chat = answer([hops], lambda _: next(replies), pages=pages, options={"rounds": 2})
+    assert chat.batches == [1, 1, 1]
+    assert hops.candidate is not None and hops.candidate.text == "In Macau."
+
+
+def test_a_page_is_opened_around_its_chunk_within_a_share_of_the_budget() -> None:
+    before, after = "Old words. " * 400, "New words. " * 400
+    page = f"{before}The tower opened in 1889. It cost 12 francs. {after}"
+    part = Evidence("The tower opened in 1889.", "web", "Tower", "https://p.example/tower", score=0.5)
+    found = WebHit(f"{part.url}_chunk_0", 0.9, "Tower", part.text, part.url, page_text=page)
+    asked = turn("What did it cost?", evidence=(part, HEIGHT), web_hits=(found,))
+    limits = settings_from({"stages": ["finalise"]}).limits.model_copy(update={"evidence_tokens": 200})
+
+    def ask(request: ChatRequest) -> str:
+        return "12 francs. [1]" if "12 francs" in request.messages[-1].content else "open: [1]"
+
+    answer([asked], ask, limits=limits)
+    assert asked.candidate is not None and asked.candidate.text == "12 francs."
+    assert len(asked.shown[0].text) <= 0.7 * 200 * CHARACTERS_PER_TOKEN
+    assert HEIGHT in asked.shown, "an opened page leaves room for the rest"
+
+
+def test_a_number_that_names_no_page_opens_nothing() -> None:
+    lost = turn("q", evidence=(ATTRIBUTE, HEIGHT))
+    replies = iter(["open: [1, 2, 9]", "I don't know"])
+    chat = answer([lost], lambda _: next(replies))
+    assert lost.shown == (ATTRIBUTE, HEIGHT) and chat.batches == [1, 1]
+
+
+def test_another_part_of_the_photo_is_enlarged_and_searched_for() -> None:
+    label = Detection(Box(0, 0, 30, 20), "label", 0.9)
+    entities = {(30, 20): ("Red Comet", {"Maker": "Ann Lee"})}
+    photo = turn("Who made the thing behind?", (64, 48), evidence=(HEIGHT,))
+
+    def ask(request: ChatRequest) -> str:
+        return "Ann Lee. [1]" if "Ann Lee" in request.messages[-1].content else "look: thing behind"
+
+    chat = answer([photo], ask, entities=entities, detector=ScriptedDetector([label]))
+    assert photo.candidate is not None and photo.candidate.text == "Ann Lee."
+    assert photo.alike[0].name == "Red Comet" and photo.close_ups[0][0] == "thing behind"
+    assert 'then parts of it, enlarged: "thing behind"' in chat.requests[1].messages[-1].content
+
+
+def test_own_knowledge_is_marked_and_offered_only_if_the_option_allows_it() -> None:
+    for allowed in (True, False):
+        known = turn("q", evidence=(HEIGHT,))
+        chat = answer([known], lambda _: "Paris. [own]", options={"own_knowledge": allowed})
+        assert ("[own]" in chat.requests[0].messages[0].content) == allowed
+        assert known.candidate is not None and (known.candidate.text, known.candidate.origin) == ("Paris.", "own")
 
 
 @pytest.mark.parametrize("fields", [{"short": True}, {"options": {"rounds": 0}}])

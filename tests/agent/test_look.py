@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -135,21 +136,40 @@ def test_all_questions_of_a_batch_are_looked_at_in_one_call() -> None:
 
 
 @pytest.mark.parametrize(
-    ("needs", "draft", "tools"),
+    ("needs", "draft", "queries", "collection", "pages"),
     [
-        ("picture", "Stop", Tools(False, False)),
+        ("picture", "Stop", [], "", False),
+        ("picture", "Stop", [], "museum", True),  # a thing of a collection has facts that no photo shows
+        ("picture", "Stop", ["stop sign size"], "", True),
         (
             "picture",
             "I don't know",
-            Tools(True, True),
+            [],
+            "",
+            True,
         ),  # "the picture is enough" of a model that cannot answer is not believed
-        ("search", "315 km/h", Tools(True, True)),  # a name and an answer switch no search off
-        ("now", "I don't know", Tools(True, True)),
+        ("search", "315 km/h", [], "", True),  # a name and an answer switch no search off
+        ("now", "I don't know", [], "", True),
     ],
 )
-def test_both_searches_are_made_whenever_more_than_the_picture_is_needed(needs: str, draft: str, tools: Tools) -> None:
-    photo_turn = look_at(turn("How fast is this?"), needs=needs, answer=draft)
-    assert (photo_turn.tools, photo_turn.real_time) == (tools, needs == "now")
+def test_every_photo_is_searched_for_and_pages_unless_the_picture_is_enough(
+    needs: str, draft: str, queries: list[str], collection: str, pages: bool
+) -> None:
+    photo_turn = turn("How fast is this?")
+    said = json.dumps({**SAID, "needs": needs, "answer": draft, "queries": queries})
+    parts = context(settings(), chat=ScriptedChat(lambda _: said))
+    run(LookFirst, [photo_turn], replace(parts, collection=collection))
+    assert (photo_turn.tools, photo_turn.real_time) == (Tools(image=True, text=pages), needs == "now")
+
+
+def test_look_and_answer_know_the_date_and_the_collection() -> None:
+    chat = ScriptedChat(lambda _: json.dumps(SAID))
+    parts = context(settings(), chat=chat)
+    run(LookFirst, [turn("q")], replace(parts, collection="Hobbin House", today=date(2026, 3, 1)))
+    run(LookFirst, [turn("q")], replace(parts, today=date(2026, 3, 1)))
+    in_collection, in_split = (request.messages[-1].content for request in chat.requests)
+    assert "Today is 2026-03-01" in in_collection and '"Hobbin House"' in in_collection
+    assert "collection" not in in_split
 
 
 def test_a_question_of_a_dialog_is_taken_from_the_look_and_the_first_one_stays_as_it_is() -> None:
@@ -159,9 +179,10 @@ def test_a_question_of_a_dialog_is_taken_from_the_look_and_the_first_one_stays_a
     assert look_at(turn("How fast is it?", history=HISTORY), question="").question == "How fast is it?"
 
 
-def test_a_question_about_nothing_in_the_photo_searches_no_pictures() -> None:
-    elsewhere = look_at(turn("Who wrote Emma?"), things=[])
-    assert (elsewhere.needs_image, elsewhere.tools) == (False, Tools(image=False, text=True))
+def test_a_question_about_nothing_in_the_photo_takes_no_name_from_it() -> None:
+    elsewhere = look_at(turn("Who wrote Emma?", entity=Entity("Nissan GT-R"), entity_score=0.9), things=[])
+    assert (elsewhere.is_about_photo, elsewhere.tools) == (False, Tools(image=True, text=True))
+    assert elsewhere.grounded_question == "Who wrote Emma?"
 
 
 def test_a_look_that_fails_leaves_the_question_and_both_searches() -> None:
@@ -234,11 +255,11 @@ def queries(dialog_turn: Turn, **options: object) -> tuple[str, ...]:
     return dialog_turn.queries
 
 
-def test_no_query_is_the_bare_question_while_there_is_something_to_say_about_the_photo() -> None:
+def test_the_bare_question_comes_after_the_queries_that_name_the_thing() -> None:
     sure = turn("How fast is this?", look=LOOK, entity=Entity("Nissan GT-R", {}), entity_score=0.85)
-    assert queries(sure) == ("How fast is this? (Nissan GT-R)", *LOOK.queries)
+    assert queries(sure) == ("How fast is this? (Nissan GT-R)", *LOOK.queries, "How fast is this?")
     unsure = turn("How fast is this?", look=LOOK, entity=Entity("Porsche 911", {}), entity_score=0.79)
-    assert queries(unsure) == ("How fast is this? (Nissan GT-R)", *LOOK.queries)
+    assert queries(unsure) == ("How fast is this? (Nissan GT-R)", *LOOK.queries, "How fast is this?")
     described = turn("How fast is this?", look=Look("both", (Thing("red car"),)), summary="GT-R")
     assert queries(described) == ("How fast is this? (red car)", "How fast is this? GT-R")
     assert queries(turn("How fast is this?", look=Look("both"))) == ("How fast is this?",)

@@ -1,4 +1,4 @@
-"""The handbook stays short: words a page and in all, words a sentence, no commit hashes, and every page is in the README's list."""
+"""The handbook reads as its field writes: rates of six habits, no commit hashes, and every page is in the README's list."""
 
 from __future__ import annotations
 
@@ -13,41 +13,36 @@ from agents.stages.__main__ import PAGE as STAGES
 HANDBOOK = sorted(set((ROOT / "docs").glob("*.md")) - {STAGES})
 """The pages of docs/ that people write; the table of stages is generated."""
 NOTES = sorted((ROOT / "lab" / "notes").glob("*.md"))
-MAX_WORDS = {
-    **dict.fromkeys(HANDBOOK, 1_200),
-    ROOT / "README.md": 1_300,
-    ROOT / "CONTRIBUTING.md": 1_200,
-    ROOT / "SECURITY.md": 1_200,
-    ROOT / "examples" / "README.md": 1_200,
-    ROOT / "mini_crag_mm" / "README.md": 1_700,
+PAGES = [*HANDBOOK, ROOT / "README.md"]
+
+MARKERS = {
+    "what is, what it": (re.compile(r"\b[Ww]hat (?:is|are|it|they|a|an|the|was|has|does)\b"), 4.9),
+    "stands, lies, holds": (re.compile(r"\b(?:stands?|lies|lie|holds?)\b"), 2.9),
+    "alone, by itself": (re.compile(r"\b(?:alone|by itself|by themselves)\b"), 2.4),
+    "told, tells, says": (re.compile(r"\b(?:told|tells?|says|said)\b"), 2.4),
+    "a turn, a call for per": (
+        re.compile(r"\b(?:once|times|seconds?|s|ms|tokens?|calls?|chunks?) an? (?:turn|call|page|question|dialog)\b"),
+        0.7,
+    ),
+    "else": (re.compile(r"\belse\b"), 1.2),
 }
-MAX_HANDBOOK_WORDS = 16_000
-MAX_SENTENCE_WORDS = 25
+"""Habits that make an engineer read a sentence twice, with the highest rate per 1,000 words over all pages.
+
+Five peers (inspect_ai, paper-qa, smolagents, lm-evaluation-harness, dspy) have 0 to 0.7 of each. A limit may only be lowered.
+"""
 
 _WORD = re.compile(r"\S*\w\S*")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _CODE_BLOCK = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
 _CODE_SPAN = re.compile(r"``.+?``|`[^`]+`", re.DOTALL)
 _LINK = re.compile(r"!?\[([^]]*)\]\([^)]*\)")
-_HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
-_ITEM = re.compile(r"^\s*(?:[-*>]|\d+\.) +", re.MULTILINE)
-_SENTENCE_END = re.compile(r"(?<=[.!?:])[*\")]*\s+")
 _HASH = re.compile(r"(?<![\w./-])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?![\w./-])")
 
 
-def count_words(text: str) -> int:
-    """Count the words of a page, code and table cells included; a bar between cells is no word."""
-    return len(_WORD.findall(_COMMENT.sub("", text)))
-
-
-def split_sentences(text: str) -> list[str]:
-    """Split prose into sentences: items of lists and cells of tables by themselves, a code span as one word, code blocks left out."""
-    text = _CODE_BLOCK.sub("\n\n", _COMMENT.sub("", text))
-    text = _CODE_SPAN.sub("code", _LINK.sub(r"\1", text))
-    text = re.sub(r"^\|.*$", lambda row: row[0].replace("|", "\n\n"), text, flags=re.MULTILINE)
-    text = _ITEM.sub("\n\n", _HEADING.sub(r"\n\n\1\n\n", text))
-    paragraphs = (" ".join(paragraph.split()) for paragraph in re.split(r"\n\s*\n", text))
-    return [sentence for paragraph in paragraphs for sentence in _SENTENCE_END.split(paragraph) if sentence]
+def read_prose(page: Path) -> str:
+    """Return the text of a page without code blocks, code spans and addresses of links."""
+    text = _CODE_BLOCK.sub(" ", _COMMENT.sub("", page.read_text(encoding="utf-8")))
+    return _CODE_SPAN.sub(" ", _LINK.sub(r"\1", text))
 
 
 def name_page(page: Path) -> str:
@@ -55,35 +50,12 @@ def name_page(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def test_words_are_counted_without_markup() -> None:
-    assert count_words("| a | `b c` |\n|---|---:|\n<!-- no words -->\nTwo words - here.\n") == 6
-    text = "# Head\nOne `a b c` [two words](x.md#y). Three:\n- item\n- other\n  line\n\n| cell one | cell two |\n```\nno sentence\n```\n"
-    assert split_sentences(text) == [
-        "Head",
-        "One code two words.",
-        "Three:",
-        "item",
-        "other line",
-        "cell one",
-        "cell two",
-    ]
-
-
-@pytest.mark.parametrize("page", MAX_WORDS, ids=name_page)
-def test_pages_are_short(page: Path) -> None:
-    words = count_words(page.read_text(encoding="utf-8"))
-    assert words <= MAX_WORDS[page], f"{words} words; move what is a measurement to lab/notes"
-
-
-def test_the_handbook_is_short() -> None:
-    words = {page.name: count_words(page.read_text(encoding="utf-8")) for page in HANDBOOK}
-    assert sum(words.values()) <= MAX_HANDBOOK_WORDS, words
-
-
-@pytest.mark.parametrize("page", [*HANDBOOK, ROOT / "README.md"], ids=name_page)
-def test_sentences_are_short(page: Path) -> None:
-    sentences = split_sentences(page.read_text(encoding="utf-8"))
-    assert not [sentence for sentence in sentences if count_words(sentence) > MAX_SENTENCE_WORDS]
+@pytest.mark.parametrize("marker", MARKERS)
+def test_habits_that_readers_stumble_over_get_no_more_frequent(marker: str) -> None:
+    pattern, limit = MARKERS[marker]
+    prose = "\n".join(map(read_prose, PAGES))
+    rate = 1000 * len(pattern.findall(prose)) / len(_WORD.findall(prose))
+    assert rate <= limit, f"{rate:.2f} per 1,000 words: say who does what to what, and why"
 
 
 @pytest.mark.parametrize("page", HANDBOOK, ids=name_page)
@@ -112,5 +84,4 @@ def test_the_change_log_is_one_sentence_a_change() -> None:
     """Readers look for their own fault: a list of phrases, or a paragraph a change, hides it."""
     section = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].partition("\n## ")[0]
     lines = section.splitlines()
-    assert len(lines) <= 70
     assert [line for line in lines if len(line) > 200 or not re.match(r"- [^:]+: |### |\[|$", line)] == []

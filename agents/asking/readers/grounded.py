@@ -1,4 +1,4 @@
-"""Replies of a model that answers from photo and evidence, or names missing facts, and its choice between proposed answers."""
+"""Replies of a model that answers from photo and evidence, or asks for more, and its choice between proposed answers."""
 
 import dataclasses
 import re
@@ -15,38 +15,56 @@ from agents.turn import Candidate
 MAX_MISSING = 3
 """Queries for missing facts, as the prompt says."""
 
-_SEARCH = re.compile(r"^\W{0,3}search\W{0,2}:(?P<queries>[^\n]*)", re.IGNORECASE | re.MULTILINE)
+_REQUEST = re.compile(r"^\W{0,3}(?P<what>search|open|look)\W{0,2}:(?P<words>[^\n]*)", re.IGNORECASE | re.MULTILINE)
+_MAX_PART = 60  # characters of the phrase for a part of the photo
 _CALCULATION = re.compile(r"\[\[([^\[\]]{1,80})\]\]")
 _NUMBER = re.compile(r"[\d.,\s]+")
-_SOURCE = re.compile(r"(?<!\s)\s*+\[(?:(?P<photo>photo)|(?P<numbers>\d{1,2}(?:, ?\d{1,2})*))\]", re.IGNORECASE)
+_SOURCE = re.compile(
+    r"(?<!\s)\s*+\[(?:(?P<photo>photo)|(?P<own>own)|(?P<numbers>\d{1,2}(?:, ?\d{1,2})*))\]", re.IGNORECASE
+)
 _CHOSEN = re.compile(r"\W{0,4}(?:answer )?(?P<choice>[ab]|none|neither|no)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class GroundedReply:
-    """An answer with its sources, or queries for missing facts.
+    """An answer with its sources, or a request for more, which is no answer.
 
     Attributes:
         candidate: The answer without marks of its sources, its calculations computed; None if there is none.
-        queries: Queries for missing facts; then there is no answer.
+        queries: Queries for missing facts.
+        pages: Numbers of the chunks whose whole pages it wants to read, from 1.
+        part: Phrase for a part of the photo that it wants to see enlarged and searched for, else "".
         chunks: Numbers of the chunks that the answer names, from 1.
         from_photo: Whether it names the photo.
+        is_own: Whether it says that it rests on the model's own knowledge.
         fault: Why a calculation cannot be computed, else "".
     """
 
     candidate: Candidate | None = None
     queries: tuple[str, ...] = ()
+    pages: tuple[int, ...] = ()
+    part: str = ""
     chunks: tuple[int, ...] = ()
     from_photo: bool = False
+    is_own: bool = False
     fault: str = ""
+
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether the model asks for more instead of answering."""
+        return bool(self.queries or self.pages or self.part)
 
 
 def read_grounded(reply: ChatReply) -> GroundedReply:
-    """Read an answer with marks of its sources and with calculations, or queries for missing facts."""
-    search = _SEARCH.search(reply.text)
-    if search is not None and reply.finish_reason != "error":
-        queries = [query.strip(" \"'") for query in search["queries"].split(";")]
-        return GroundedReply(queries=tuple(strings(queries, MAX_MISSING)))
+    """Read an answer with marks of its sources and with calculations, or a request for more."""
+    requests = {match["what"].lower(): match["words"] for match in _REQUEST.finditer(reply.text)}
+    if requests and reply.finish_reason != "error":
+        queries = [query.strip(" \"'") for query in requests.get("search", "").split(";")]
+        return GroundedReply(
+            queries=tuple(strings(queries, MAX_MISSING)),
+            pages=tuple(map(int, re.findall(r"\b\d{1,2}\b", requests.get("open", ""))))[:MAX_MISSING],
+            part=requests.get("look", "").strip(" .\"'")[:_MAX_PART],
+        )
     candidate = read_candidate(reply)
     if candidate is None:
         return GroundedReply()
@@ -63,6 +81,7 @@ def read_grounded(reply: ChatReply) -> GroundedReply:
         dataclasses.replace(candidate, text=plain, origin="computed" if calculations else None),
         chunks=tuple(dict.fromkeys(numbers)),
         from_photo=any(mark["photo"] for mark in marks),
+        is_own=any(mark["own"] for mark in marks),
     )
 
 
@@ -103,5 +122,5 @@ def _name_choice(word: str) -> Choice:
     return "A" if letter == "A" else "B" if letter == "B" else "none"
 
 
-GROUNDED = ReplyForm("grounded answer", read_grounded, lambda said, _: said.candidate is not None or bool(said.queries))
+GROUNDED = ReplyForm("grounded answer", read_grounded, lambda said, _: said.candidate is not None or said.asks_for_more)
 CHOICE = ReplyForm("choice of an answer", read_choice, lambda said, _: said.choice is not None)
