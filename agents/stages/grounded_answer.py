@@ -153,8 +153,8 @@ def _open_pages(requests: Sequence[_Request], context: Context) -> dict[int, lis
         for number in said.pages
         if 1 <= number <= len(turn.shown) and turn.shown[number - 1].source == "web"
     ]
-    known = {hit.page_url: hit.page_text for turn, _ in asked for hit in turn.web_hits if hit.page_text}
-    urls = [chunk.url for _, chunk in asked if chunk.url and chunk.url not in known]
+    known: dict[str, str | None] = {hit.page_url: hit.page_text for turn, _ in asked for hit in turn.web_hits}
+    urls = [chunk.url for _, chunk in asked if chunk.url and not known.get(chunk.url)]
     known |= {url: page.text for url, page in context.search.page_texts(urls, context.fetch, context.deadline).items()}
     opened: dict[int, list[Evidence]] = {}
     for turn, chunk in asked:
