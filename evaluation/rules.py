@@ -51,8 +51,7 @@ class Rules:
         organiser_tables: Whether the turn tables have the organiser's columns alone, in their values and order, but for a mark of failed
             judgements.
         rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and only exact answers are correct.
-        judge_model: Judge without ``--eval-model`` if there is a key.
-        judge_reply: Form of its reply; None: by the model's name.
+        judge_reply: Form of a served judge's reply; None: by the model's name.
         release_verdicts: Whether an explained reply is parsed as the research release does, for which "INCORRECT" is "CORRECT".
         judge_workers: Judgements asked for at the same time without ``--num-workers``.
         displayed: Dialogs printed without ``--display-conversations``.
@@ -71,7 +70,6 @@ class Rules:
     organiser_batches: bool = False
     organiser_tables: bool = False
     rule_judge: bool = True
-    judge_model: str = "gpt-4o-mini"
     judge_reply: JudgeStyle | None = None
     release_verdicts: bool = False
     judge_workers: int = 8
@@ -113,7 +111,6 @@ RESEARCH_RELEASE = Rules(
     organiser_batches=True,
     organiser_tables=True,
     rule_judge=False,
-    judge_model="gpt-4o",
     judge_reply="explained",
     release_verdicts=True,
     judge_workers=1,

@@ -40,7 +40,7 @@ class JudgedOptions(ResultOptions):
     """Options of a command whose replies are judged."""
 
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
-        None, description="judge of the replies (see local_evaluation.py)"
+        None, description="judge of the replies (see local_evaluation.py); not given: the rule judge"
     )
 
 

@@ -39,6 +39,7 @@ PROMPTS = data_path("prompts")
 MODELS = " + "
 """Separates names of models, or roles, in tables for several: a preset's ``[models."A + B"]``, a profile's ``[beside."A + B"]``."""
 
+_KEY = "OPENAI_API_KEY"  # variable of a server's key unless the profile names another
 SERVED = "openai"  # the kind of models behind a server
 IN_WORDS = "composed"  # the kind of chat models that are told a picture in words
 
@@ -232,6 +233,13 @@ class Profile(Table):
             return _changed_options(spec, options) if {key: spec.get(key) for key in was} == was else spec
 
         return self._with_models(change)
+
+    def find_server(self, key_variable: str) -> str | None:
+        """Return the address of the chat model's server that gets the key in a variable; None if the profile names no such server."""
+        chat = self.models.get("chat", {})
+        chat = chat.get("text", chat)
+        is_served = chat.get("kind") == SERVED and chat.get("api_key_env", _KEY) == key_variable
+        return chat.get("base_url") if is_served else None
 
     def with_server_options(self, options: Mapping[str, Any]) -> Profile:
         """Replace options of all models of the profile that are behind a server, its address (``base_url``) among them.

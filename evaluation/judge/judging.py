@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import replace
@@ -180,6 +179,7 @@ def choose_judge(
     cache: Path,
     style: JudgeStyle | None = None,
     rules: Rules = OURS,
+    base_url: str | None = None,
     organiser: Path | None = None,
     max_cost: float | None = None,
     price: Price | None = None,
@@ -190,11 +190,12 @@ def choose_judge(
     Args:
         eval_model: A model name; "rule" for the rule judge; "local" or "local:PROFILE" for the chat model of a profile; "bem:PATH" for
             a checkpoint of answer equivalence; "None" for the rule judge or for no judge, by the rules;
-            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments. None: the model of the rules if
-            OPENAI_API_KEY is set, else the rule judge.
+            ``package.module:Class`` for a ``Judge`` of one's own, built without arguments. None: the rule judge, also with a key:
+            questions and answers leave the process only if a model is named.
         cache: Folder of models and replies.
         style: Form of its reply; None: that of the organiser's words, or else of the rules.
-        rules: Choose the default judge and its form of reply.
+        rules: Choose the form of a model's reply, and the judge "None".
+        base_url: Server of the model; None: ``OPENAI_BASE_URL``, or else OpenAI's own.
         organiser: Checkout of the organiser's code, whose words the model gets in place of ours.
         max_cost: US dollars that this run may spend on the model.
         price: Price of the model; None: the one in prices.toml.
@@ -204,11 +205,9 @@ def choose_judge(
         JudgeError: The model has neither a key nor a server; its cost is limited but its price unknown; the
             checkout has no judge; or a judge of one's own cannot be imported or is none.
     """
-    if eval_model is None:
-        eval_model = rules.judge_model if os.environ.get("OPENAI_API_KEY") else "rule"
+    eval_model = eval_model or "rule"
     name, _, profile = eval_model.partition(":")
     without_server: dict[str, Callable[[], Judge]] = {
-        "": RuleJudge,
         "rule": RuleJudge,
         "none": RuleJudge if rules.rule_judge else NoJudge,
         LOCAL: lambda: _build_local_judge(local, profile or LOCAL_PROFILE, cache),
@@ -223,7 +222,8 @@ def choose_judge(
     spending = Spending(price or look_up_price(eval_model), max_cost)
     style = style or (rules.judge_reply if organiser is None else None)
     return OpenAIJudge(
-        eval_model, style=style, cache=cache / REPLIES, organiser=organiser, spending=spending, release_verdicts=rules.release_verdicts
+        eval_model, style=style, base_url=base_url, cache=cache / REPLIES, organiser=organiser, spending=spending,
+        release_verdicts=rules.release_verdicts,
     )  # fmt: skip
 
 

@@ -49,6 +49,11 @@ class JudgeOptions(Options):
         OURS,
         description="rules of order, images, scores, tables and the defaults below: ours or a release's (docs/rules.md)",
     )
+    judge_url: Annotated[str | None, Flag(metavar="URL")] = Field(
+        None,
+        description="root of the judge's OpenAI-compatible API; not given: the server that answers, if the run names one (--base-url), "
+        "else $OPENAI_BASE_URL, else OpenAI's own",
+    )
     judge_style: JudgeStyle | None = Field(
         None, description="the challenge's prompt or the research release's; not given: by rules, or by model"
     )
@@ -78,8 +83,29 @@ class JudgeOptions(Options):
         """Number of judgements asked for at the same time."""
         return self.rules.judge_workers if self.num_workers is None else self.num_workers
 
-    def judge(self, eval_model: str | None, cache: Path, local: LocalJudges | None = None) -> Judge:
-        """Return the judge of a name, with these options (see ``judging.choose_judge``)."""
+    def refuse_idle(self, eval_model: str | None) -> None:
+        """Refuse options of a served judge if no judge is named: nothing would ask it.
+
+        Raises:
+            ValueError: One of them is given.
+        """
+        options = ("judge_url", "judge_style", "organiser", "max_cost", "judge_price")
+        given = [name for name in options if getattr(self, name)]
+        if given and eval_model is None:
+            raise ValueError(f"--{given[0].replace('_', '-')} needs a judge to ask; name it with --eval-model")
+
+    def judge(
+        self, eval_model: str | None, cache: Path, local: LocalJudges | None = None, server: str | None = None
+    ) -> Judge:
+        """Return the judge of a name, with these options (see ``judging.choose_judge``).
+
+        Args:
+            eval_model: Name of the judge.
+            cache: Folder of models and replies.
+            local: Makes the judges called ``local``.
+            server: Address of the server that answers and whose key OPENAI_API_KEY is; the judge is asked there unless ``judge_url``
+                names another, so that the key goes to no second server.
+        """
         from evaluation.judge.judging import choose_judge
 
         return choose_judge(
@@ -87,6 +113,7 @@ class JudgeOptions(Options):
             cache=cache,
             style=self.judge_style,
             rules=self.rules,
+            base_url=self.judge_url or server,
             organiser=self.organiser,
             max_cost=self.max_cost,
             price=self.judge_price,

@@ -66,7 +66,7 @@ def _judge_saved(options: RunOptions, console: Console, bars: MakeBar) -> int:
     from evaluation.rules import explain_ego_source
     from evaluation.run import phases
 
-    judging = _judging(options, bars)
+    judging = _judging(options, bars, options.base_url)
     parts, about = [], {}
     answered: list[AnsweredTurn] = []
     for kind, folder in options.folders:
@@ -118,7 +118,7 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
         console.print(config.collection_note, style="yellow", markup=False, soft_wrap=True)
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
-    judging = _judging(options, bars)
+    judging = _judging(options, bars, config.profile.find_server("OPENAI_API_KEY"))
     exhibits = config.read_exhibits()
     datasets = [(kind, load(kind, options, exhibits), folder) for kind, folder in options.folders]
     samples = {kind: sample for kind, dataset, _ in datasets if (sample := draw_sample(kind, dataset, options))}
@@ -170,11 +170,11 @@ def _check_errors(
     return TOO_MANY_ERRORS
 
 
-def _judging(options: RunOptions, bars: MakeBar) -> Judging:
+def _judging(options: RunOptions, bars: MakeBar, server: str | None) -> Judging:
     from evaluation.run.launching import make_local_judge
     from evaluation.run.phases import Judging
 
-    judge = options.judge(options.eval_model, options.cache, make_local_judge)
+    judge = options.judge(options.eval_model, options.cache, make_local_judge, server)
     return Judging(
         judge, options.rules, options.workers, not options.no_progress, options.displayed, bars, options.max_failures
     )

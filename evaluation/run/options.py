@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, InstanceOf, model_validator
 
@@ -244,10 +244,14 @@ class RunJudgeOptions(JudgeOptions, MetricOptions):
         '"rule": the rule judge; "local" or "local:PROFILE": the chat model of embedded or of that profile, with no server; '
         '"bem:PATH": a checkpoint of answer equivalence (docs/judges.md); '
         '"None": the rule judge, or by the rules of a release exact answers alone; "package.module:Class": a judge of your own '
-        "(docs/extending.md); not given: gpt-4o-mini "
-        "(gpt-4o by the rules of the research release) if OPENAI_API_KEY is set, else the rule judge. A server that has not "
+        "(docs/extending.md); not given: the rule judge, also if OPENAI_API_KEY is set. A server that has not "
         "replied at all for 300 s is given up",
     )
+
+    @model_validator(mode="after")
+    def _check_judge(self) -> Self:
+        self.refuse_idle(self.eval_model)
+        return self
 
 
 class DatasetOptions(AskedOptions):

@@ -33,6 +33,7 @@ from evaluation.files.manifest import read_manifest
 from evaluation.files.outputs import ACCEPTED, SCORES, read_about
 from evaluation.files.run_dataset import load_run_dataset
 from evaluation.judge.judging import Judge, choose_judge, needs_accepted_answers
+from evaluation.judge.spending import Paid
 from evaluation.records import EvaluationError
 from evaluation.rules import OURS, RULES
 from evaluation.run.command import evaluate
@@ -99,7 +100,8 @@ class CalibrateOptions(FitOptions):
         description="local data set, for photos, and for the accept forms by which the rule judge judges candidates that were held back",
     )
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
-        None, description="who judges candidates that were held back; not given: who judged the run"
+        None,
+        description="who judges candidates that were held back; not given: who judged the run, unless it is a server",
     )
     cache: CacheOption = Field(DEFAULT_CACHE, description="folder of judgements")
 
@@ -259,6 +261,8 @@ def _choose_judge(run: Path, options: CalibrateOptions) -> Judge:
         judge = choose_judge(name, cache=options.cache, rules=rules, local=make_local_judge)
         if options.eval_model is None and judge.name != noted:
             raise EvaluationError(f"its name alone gives {judge.name!r}")
+        if options.eval_model is None and isinstance(judge, Paid):
+            raise EvaluationError(f"{judge.name} would get them: if you want that, repeat --eval-model {name}")
     except EvaluationError as error:
         raise EvaluationError(
             f"candidates of {run} that were held back cannot be judged as its others were, by {noted!r}: {error}; name a judge with "

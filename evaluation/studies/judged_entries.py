@@ -170,15 +170,13 @@ class OneJudgeOptions(JudgeOptions, MetricOptions, LabelOptions, JsonOptions):
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None,
         description="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own "
-        "tables if one judge made all, else as there",
+        "tables if one judge made all, else the rule judge",
     )
 
     @model_validator(mode="after")
     def _check_judge(self) -> Self:
         """Refuse options of an unnamed judge: the runs' own tables would make them idle."""
-        given = [name for name in ("judge_style", "organiser", "max_cost", "judge_price") if getattr(self, name)]
-        if given and self.eval_model is None:
-            raise ValueError(f"--{given[0].replace('_', '-')} needs a judge to ask now; name it with --eval-model")
+        self.refuse_idle(self.eval_model)
         return self
 
 

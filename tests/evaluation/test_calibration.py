@@ -606,9 +606,7 @@ SERVED = f"gpt-4o-mini (structured; our words; {SERVER})"
     [
         ("rule", "ours", None),
         ("rule", None, None),
-        (SERVED, "ours", None),
-        (f"gpt-4o (explained; our words; {SERVER})", "research-release", None),
-        (f"gpt-4o-mini (explained; our words; {SERVER})", "research-release", None),
+        (SERVED, "ours", f"{SERVED} would get them: if you want that, repeat --eval-model gpt-4o-mini"),
         ("none (exact answers alone)", "starter-kit", None),
         ("none (exact answers alone)", "ours", "its name alone gives 'rule'"),
         (f"gpt-4o-mini (explained; our words; {SERVER})", "ours", f"its name alone gives {SERVED!r}"),

@@ -206,7 +206,7 @@ def test_options_of_a_judge_that_is_not_named_are_refused(
     """The verdicts of the run's own table would be taken, whoever made them."""
     with pytest.raises(SystemExit):
         leaderboard.LeaderboardOptions.parse(["run", *arguments])
-    assert f"{arguments[0]} needs a judge to ask now; name it with --eval-model" in capsys.readouterr().err
+    assert f"{arguments[0]} needs a judge to ask; name it with --eval-model" in capsys.readouterr().err
     assert leaderboard.LeaderboardOptions.parse(["run", *arguments, "--eval-model", "m"]).eval_model == "m"
 
 

@@ -32,7 +32,7 @@ from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.server import SERVER_TRIES
 from evaluation.judge.spending import Price, Spending, look_up_price
 from evaluation.records import AnsweredTurn, JudgeError, JudgeItem, Verdict
-from evaluation.rules import OURS, RESEARCH_RELEASE, STARTER_KIT, Rules
+from evaluation.rules import OURS, RESEARCH_RELEASE, RULES, STARTER_KIT, Rules
 from evaluation.run.command import main
 from tests.evaluation.worlds import judged, run_command
 
@@ -579,7 +579,11 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     with pytest.raises(JudgeError, match="OPENAI_API_KEY"):
         choose_judge("gpt-4o", cache=tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
-    assert choose_judge(None, cache=tmp_path).name == "gpt-4o-mini (structured; our words)"
+    for rules in RULES.values():
+        assert isinstance(
+            choose_judge(None, cache=tmp_path, rules=rules), RuleJudge
+        )  # a key alone sends nothing anywhere
+    assert choose_judge("gpt-4o-mini", cache=tmp_path).name == "gpt-4o-mini (structured; our words)"
     assert isinstance(choose_judge("None", cache=tmp_path), RuleJudge)
     assert choose_judge("gpt-4o", cache=tmp_path).name == "gpt-4o (explained; our words)"
     assert choose_judge("openai/gpt-4o-2024-11-20", cache=tmp_path).name.endswith(" (explained; our words)")
@@ -589,20 +593,19 @@ def test_which_judge_a_run_gets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert named == "local-model (structured; our words; http://127.0.0.1:1/v1)"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://me:secret@127.0.0.1:1/v1")
     assert "secret" not in choose_judge("local-model", cache=tmp_path).name
+    named = choose_judge("local-model", cache=tmp_path, base_url="http://127.0.0.1:2/v1").name
+    assert named == "local-model (structured; our words; http://127.0.0.1:2/v1)"
 
 
 def test_which_judge_a_run_gets_by_the_rules_of_a_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     monkeypatch.setenv("OPENAI_API_KEY", "key")
 
-    def name(eval_model: str | None, rules: Rules) -> str:
+    def name(eval_model: str, rules: Rules) -> str:
         return choose_judge(eval_model, cache=tmp_path, rules=rules).name
 
-    assert name(None, STARTER_KIT) == "gpt-4o-mini (structured; our words)"
-    assert name(None, RESEARCH_RELEASE) == "gpt-4o (explained; our words)"
-    assert (
-        name("gpt-4o", STARTER_KIT) == "gpt-4o (structured; our words)"
-    )  # a release has one form of reply, whatever the model
+    # A release has one form of reply, whatever the model
+    assert name("gpt-4o", STARTER_KIT) == "gpt-4o (structured; our words)"
     assert name("gpt-4o-mini", RESEARCH_RELEASE) == "gpt-4o-mini (explained; our words)"
     for rules in (STARTER_KIT, RESEARCH_RELEASE):
         nobody = choose_judge("None", cache=tmp_path, rules=rules)
