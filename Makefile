@@ -82,12 +82,13 @@ $(INSTALLED_DEV): $(INSTALLED) requirements/dev.txt requirements/gguf-converter.
 install: $(INSTALLED) ## Create the virtual environment and install what running needs
 
 # A slow machine loses some turns to the time limit; the report says which.
-demo: $(INSTALLED) ## Answer a sample of the mini CRAG-MM, print the scores, write a report; then ask about a zoo
+demo: $(INSTALLED) ## Ask about the photos of an invented zoo, then answer a sample of the mini CRAG-MM, print the scores and write a report
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
+	$(if $(filter $(LIKE_EMBEDDED),$(PROFILE)),$(DEMO) examples/ask_zoo.py --few --cache $(CACHE) --preset $(PRESET) --profile $(PROFILE))
+	@echo; echo "The same agent on a sample of the mini CRAG-MM, whose questions are harder and whose wrong answers cost a point:"
 	$(DEMO) local_evaluation.py --dataset-type both --dataset $(CACHE)/datasets --cache $(CACHE) --split $(SPLIT) \
 		--preset $(PRESET) --profile $(PROFILE) --num-conversations=$(CONVERSATIONS) --balanced $(SEED) --output-dir $(OUT) --fail-on-error 50%
-	$(if $(filter $(LIKE_EMBEDDED),$(PROFILE)),$(DEMO) examples/ask_zoo.py --few --cache $(CACHE) --preset $(PRESET) --profile $(PROFILE))
 	@echo; echo "All answers with their evidence: $(OUT)/report.html. In a browser: make web. Your own photos and pages: docs/own_knowledge.md"
 
 # An environment in $(1) with the packages of $(2) before those of the first.

@@ -24,12 +24,20 @@ _ROWS = (
     ("mean conversation score", "mean_multi_turn_conversation_score", True),
     ("turns", "total", False),
 )
+_SMALL_RUN = 30
+"""Turns below which the terminal shows one table: slices of so few are in the report, and a percentage of them means little."""
 _STYLES = {"correct": "green", "miss": "yellow", "hallucination": "red", "error": "magenta", "unjudged": "cyan"}
 
 
 def print_scores(console: Console, scores: Mapping[str, Any], title: str = "Scores") -> None:
-    """Print the tables of a scores dictionary: all turns and those of smart glasses, by category, by domain, and by ``SPLITS``."""
+    """Print a scores dictionary: a sentence, then tables of all turns, by category, by domain, and by ``SPLITS``.
+
+    A run of fewer than ``_SMALL_RUN`` turns has only the sentence and the first table.
+    """
+    console.print(f"{title}: {_summarise(scores['all'])}", markup=False, highlight=False)
     console.print(_build_overall_table(scores, title))
+    if scores["all"]["total"] < _SMALL_RUN:
+        return
     for name, key in (("Category", "by_category"), ("Domain", "by_domain")):
         if any(group != "(none)" for group in scores[key]):
             console.print(_build_group_table(name, scores[key]))
@@ -54,6 +62,13 @@ def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callabl
         right = sum(judged.correct for judged in group)
         table.add_row(name, str(len(group)), str(right), str(len(group) - right))
     console.print(table)
+
+
+def _summarise(values: Mapping[str, Any]) -> str:
+    """Say in words how many turns were answered, and how; a refusal that the truth asks for counts as right."""
+    right, wrong, total = values["correct"], values["hallucination"], values["total"]
+    declined = max(0, total - right - wrong)
+    return f'{right} right, {wrong} wrong, {declined} declined ("I don\'t know") of {total} turns'
 
 
 def _build_overall_table(scores: Mapping[str, Any], title: str) -> Table:
@@ -133,8 +148,8 @@ def _format_interval(interval: Sequence[float] | None) -> str:
 def print_latency(console: Console, times: Latency) -> None:
     """Print the time of turns, and how many calls and dialogs exceeded the challenge's limits."""
     console.print(
-        f"{times.mean_turn:.2f} s a turn on average, {times.max_turn:.2f} s at most; "
-        f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s a turn, "
+        f"{times.mean_turn:.2f} s per turn on average, {times.max_turn:.2f} s per turn in the slowest call; "
+        f"{times.late_batches} calls over {TURN_LIMIT_SECONDS:.0f} s per turn, "
         f"{times.late_dialogs} dialogs over {DIALOG_LIMIT_SECONDS:.0f} s"
     )
     if times.reply_hits is not None and times.reply_misses is not None:

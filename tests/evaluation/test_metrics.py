@@ -62,6 +62,20 @@ def test_smart_glasses_have_columns_only_with_turns(tmp_path: Path, is_ego: bool
     assert ("smart glasses" in text, text.count("3.0")) == (is_ego, 2 if is_ego else 1)
 
 
+@pytest.mark.parametrize(("copies", "has_slices"), [(1, False), (20, True)])
+def test_a_small_run_is_a_sentence_and_one_table(tmp_path: Path, copies: int, has_slices: bool) -> None:
+    turns = [
+        replace(turn, turn=replace(turn.turn, interaction_id=f"{turn.turn.interaction_id}-{copy}"))
+        for copy in range(copies)
+        for turn in make_turns()
+    ]
+    with (tmp_path / "said.txt").open("w") as file:
+        print_scores(Console(file=file, width=100), scores_dictionary(turns), "single-turn")
+    text = (tmp_path / "said.txt").read_text()
+    assert f'single-turn: {copies} right, {copies} wrong, 0 declined ("I don\'t know") of {2 * copies} turns' in text
+    assert ("By " in text) == has_slices
+
+
 @pytest.mark.usefixtures("words")
 def test_one_function_is_found_everywhere(tmp_path: Path) -> None:
     turns = make_turns()

@@ -203,7 +203,7 @@ def test_records_of_another_run_are_not_taken_for_those_of_the_answers(
     about = json.loads((again / SCORES).read_text())["about"]
     assert about == {"judge": "rule", "accepted_answers": 0, "rules": "ours"}
     printed = capsys.readouterr().out
-    assert "s a turn on average" not in printed and "without their picture" not in printed
+    assert "s per turn on average" not in printed and "without their picture" not in printed
     assert "embedded" not in (again / "report.html").read_text().split("<article")[0]
 
 
@@ -306,8 +306,9 @@ def _facts(world: Path, facts: Any) -> None:
 
 
 def test_groups_of_turns_are_scored_apart_where_the_data_set_knows_them(
-    world: Path, capsys: pytest.CaptureFixture[str]
+    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("evaluation.report.console_tables._SMALL_RUN", 0)
     assert _main(world, "--no-report") == 0
     assert "by_photo" not in _scores(world) and "another photo" not in capsys.readouterr().out
     table = pd.read_csv(world / "out" / ALL_TURNS)
