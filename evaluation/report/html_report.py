@@ -27,7 +27,8 @@ from evaluation.report.run_card import make_card, omit_card_fields
 from evaluation.report.run_plots import RiskCurve, StageTime, average_stage_times, compute_risk_curves
 from evaluation.report.thumbnails import COLOURS, cut_crops, make_thumbnail, to_data_url
 from evaluation.rules import OURS, Rules
-from evaluation.scores.losses import Loss, explain_loss
+from evaluation.scores.answer_shown import ShownSummary, find_shown_answer, summarise_shown
+from evaluation.scores.losses import LOSSES, Loss, explain_loss
 from evaluation.scores.metrics import list_run_metrics
 from evaluation.scores.scoring import (
     Scores,
@@ -125,11 +126,21 @@ class ReportPart:
         losses = {}
         for judged in self.turns:
             answers = self.accept.get(judged.turn.interaction_id, ())
-            answerable = judged.facts.answerable is not False and not is_miss(judged.turn.ground_truth)
-            found = explain_loss(judged, self.matched.get(judged.turn.key), answers, answerable=answerable)
+            found = explain_loss(judged, self.matched.get(judged.turn.key), answers, answerable=_is_answerable(judged))
             if found is not None:
                 losses[judged.turn.key] = found.loss
         return losses
+
+    @cached_property
+    def answer_shown(self) -> ShownSummary | None:
+        """How many accepted answers of answerable turns the answer's prompt shows; None if no record tells it."""
+        return summarise_shown(
+            find_shown_answer(
+                self.matched.get(judged.turn.key),
+                self.accept.get(judged.turn.interaction_id, ()) if _is_answerable(judged) else (),
+            )
+            for judged in self.turns
+        )
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -155,6 +166,10 @@ class ReportPart:
     def latency(self) -> Latency | None:
         """Times of this part, or None."""
         return summarise_latency(select_costs([judged.turn for judged in self.turns], self.costs))
+
+
+def _is_answerable(judged: JudgedTurn) -> bool:
+    return judged.facts.answerable is not False and not is_miss(judged.turn.ground_truth)
 
 
 def _name_origin(judged: JudgedTurn, trace: TurnRecord | None) -> str | None:
@@ -310,6 +325,7 @@ def write_report(
         main_filter="verdict",
         chosen=_VERDICT_CHOICES,
         words={"miss": "missing", "unjudged": "not judged"},
+        loss_words=LOSSES,
         no_photo="no photo",
         link=_link_files(path.parent, find_source),
         total=sum(len(part.turns) for part in parts),

@@ -214,6 +214,8 @@ def judge_answers(
     print_conversations(console, judged, judging.display)
     print_scores(console, scores, name)
     print_origins(console, part.counted, part.find_origin)
+    if part.answer_shown is not None:
+        console.print(str(part.answer_shown), markup=False, highlight=False)
     console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)
     if unjudged:
         console.print(

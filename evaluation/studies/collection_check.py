@@ -91,11 +91,15 @@ def _check(options: CollectionCheckOptions, console: Console) -> int:
         return status
     judged_questions = read_judged_questions(folder, questions, options.collection)
     config, _ = prepare(options.make_run_options(folder))
-    lost = lost_turns.find_lost_turns(judged_questions, str(options.collection), config.read_indexed(), config.get_k)
-    content = lost_turns.build_content(judged_questions, lost)
+    indexed = config.read_indexed()
+    lost = lost_turns.find_lost_turns(judged_questions, str(options.collection), indexed, config.get_k)
+    shown = lost_turns.summarise_answers_shown(judged_questions, indexed)
+    content = lost_turns.build_content(judged_questions, lost, shown)
     for table in lost_turns.build_tables(lost, _MAX_CHARACTERS):
         table.show(console)
     console.print(str(content["summary"]), markup=False, highlight=False)
+    if shown is not None:
+        console.print(str(shown), markup=False, highlight=False)
     publish(folder / "lost", content, f"Lost turns of {questions.name}", lost_turns.build_tables(lost), console)
     if before is not None:
         _compare(before, _read_entry(folder), folder, console)

@@ -11,6 +11,7 @@ from agents.record import UNSURE_NAME, TurnRecord
 from agents.texts.refusals import refuses
 from agents.unanswered import explain_error, name_cause
 from evaluation.records import JudgedTurn, Key
+from evaluation.scores.answer_shown import ShownSummary, find_shown_answer, summarise_shown
 from evaluation.scores.losses import (
     LOSSES,
     Explained,
@@ -119,6 +120,13 @@ def _describe(question: JudgedQuestion, explained: Explained, calibrate: str, ge
     if loss is Loss.NOT_INDEXED:
         detail = f"{said}no page and no column has an accepted answer{entity_note}"
         return LostTurn(question, loss, detail, "a page, or a column of the table, that says it")
+    if loss is Loss.NOT_SEARCHED:
+        holder = f"{sources} says it, and nothing was searched for" if sources else "nothing was searched for"
+        return LostTurn(question, loss, f"{said}{holder}", "a question that needs more than its photo")
+    if loss is Loss.CUT:
+        found = sources or (seen.source if seen is not None else "a page that was found")
+        detail = f"{said}other parts of {found} were found or shown"
+        return LostTurn(question, loss, detail, "longer chunks: --set evidence.chunk_characters=..., or shorter pages")
     if loss is Loss.NOT_FOUND:
         holder = f"{sources} says it, and is not in the evidence" if sources else "no evidence has an accepted answer"
         if sources and record is not None and record.question not in ("", judged.turn.query):
@@ -199,6 +207,13 @@ def count_outcomes(turns: Sequence[JudgedQuestion]) -> str:
     return summary + (f", {declined} of {len(others)} declined that must not be answered" if others else "")
 
 
+def summarise_answers_shown(
+    turns: Sequence[JudgedQuestion], indexed: Sequence[Source] | None = None
+) -> ShownSummary | None:
+    """Summarise whose accepted answer the answer's prompt shows; None if no record tells it."""
+    return summarise_shown(find_shown_answer(each.record, each.answers, indexed) for each in turns)
+
+
 def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[ResultTable]:
     """Build the table of lost turns and the one of remedies.
 
@@ -235,10 +250,13 @@ def build_tables(lost: Sequence[LostTurn], longest: int | None = None) -> list[R
     return [*tables, ResultTable("Remedies", ("remedy", "turns", "questions"), mend_rows, words=True)]
 
 
-def build_content(turns: Sequence[JudgedQuestion], lost: Sequence[LostTurn]) -> dict[str, Any]:
+def build_content(
+    turns: Sequence[JudgedQuestion], lost: Sequence[LostTurn], shown: ShownSummary | None = None
+) -> dict[str, Any]:
     """Return the content of lost.json."""
     return {
         "summary": count_outcomes(turns),
+        "answer_shown": None if shown is None else shown.as_json(),
         "lost": [
             {
                 "session_id": each.key[0],

@@ -69,7 +69,7 @@ ocr = {{ kind = "rapidocr" }}
 
 
 @pytest.fixture
-def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     """Each lost turn of a real run, by its question."""
     monkeypatch.chdir(tmp_path)
     house = tmp_path / "house"
@@ -84,6 +84,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     command = ["--profile", "script.toml", "--preset", "direct_rag", "--cache", "cache", "--no-progress"]
     status = collection_check.main([str(house), *command, *(part for each in settings for part in ("--set", each))])
     assert status == 1  # one of seven turns is an error
+    assert "answer shown: 3 of 6 (50%)" in capsys.readouterr().out
     return {each["question"]: each for each in json.loads(Path("results/house/1/lost.json").read_text())["lost"]}
 
 
@@ -126,6 +127,8 @@ def test_every_loss_has_words_and_a_way() -> None:
         Loss.ERROR: Way(is_error=True),
         Loss.UNJUDGED: Way(is_unjudged=True),
         Loss.NOT_INDEXED: Way(is_declined=True, is_indexed=False, is_found=False, is_recognised=False),
+        Loss.NOT_SEARCHED: Way(is_declined=True, is_indexed=True, is_searched=False, is_found=False),
+        Loss.CUT: Way(is_declined=True, is_indexed=True, is_searched=True, is_cut=True, is_found=True),
         Loss.NOT_PICTURED: Way(is_pictured=False, is_recognised=False, is_found=False),
         Loss.NOT_RECOGNISED: Way(is_declined=True, is_recognised=False, is_indexed=True, is_found=False),
         Loss.NOT_FOUND: Way(is_declined=True, is_indexed=True, is_found=False),

@@ -150,6 +150,7 @@ def test_turns_are_filtered_by_why_they_were_lost(tmp_path: Path) -> None:
     losses = [turn["data-lost"] for turn in _Page(text).of("article", "turn")]
     assert losses == ["", "not used", "withheld", "not used", "withheld"]
     assert '<select id="lost"' in text and "lost: not used" in text
+    assert "Answer shown, of 3" in text and "shown, in 5 tokens of evidence on average" in text
 
 
 def test_evidence_links_to_files_of_the_collection_by_relative_paths(tmp_path: Path) -> None:
