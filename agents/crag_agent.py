@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from agents.asking.prompts import PromptLibrary
+    from agents.evidence.lookup import Found, LookupQuery
     from agents.models.reply_cache import ReplyStore
     from agents.profiles.model_set import ModelSet
     from agents.runner.pipeline import Watch
@@ -91,6 +92,7 @@ class CragAgent(BaseAgent):
             worker=self._subprocess,
         )
         self.pipeline = Pipeline(settings, models, search, self.prompts, clock)
+        self._search = search
         self._clock = clock
         self._dialogs = DialogTimes(settings.limits, clock)
         self._started: StartUp | None = None
@@ -229,6 +231,18 @@ class CragAgent(BaseAgent):
         if self._trace is not None:
             self._trace.write(turns, call.elapsed())
         return [turn.answer for turn in turns]
+
+    def look_up(self, queries: Sequence[LookupQuery], seconds: float) -> list[Found]:
+        """Search photos and texts in the indices without answering, cleaned as the stages get them; callable beside a call.
+
+        Args:
+            queries: What to search for; all are searched in one batch.
+            seconds: Time limit of searches in other processes and of reading whole pages.
+        """
+        from agents.evidence.lookup import Lookup
+
+        name_source = self._name_source or (lambda url: url)
+        return Lookup(self._search, name_source).search(queries, Deadline(seconds, self._clock))
 
     def _decode(self, image: Any, turn: Turn, call: Deadline) -> Image.Image:
         """Decode a turn's picture.

@@ -20,6 +20,7 @@ from agents.base.files import format_os_error, one_line
 from agents.base.printing import print_error
 from agents.base_agent import BaseAgent, Message
 from agents.crag_agent import CragAgent
+from agents.evidence.lookup import Found, LookupQuery
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import read_picture_file
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
@@ -139,6 +140,19 @@ class Answerer:
         # Agents of other classes have no records; nor has a batch whose records cannot be made.
         records = self._records if len(self._records) == len(answers) else [None] * len(answers)
         return [build_outcome(answer, _parse_record(record)) for answer, record in zip(answers, records, strict=True)]
+
+    def look_up(self, queries: Sequence[LookupQuery], seconds: float) -> list[Found]:
+        """Search photos and texts without answering (``CragAgent.look_up``); callable beside ``answer``.
+
+        Raises:
+            AgentError: The search raised an exception.
+        """
+        if not isinstance(self._agent, CragAgent):
+            return [Found(off="search")] * len(queries)
+        try:
+            return self._agent.look_up(queries, seconds)
+        except Exception as error:  # foreign pipelines raise anything
+            raise AgentError(f"the search failed ({type(error).__name__})") from error
 
 
 def _parse_record(record: Mapping[str, Any] | None) -> TurnRecord | None:

@@ -16,10 +16,12 @@ from fastapi.responses import JSONResponse, Response, StreamingResponse
 from limits import RateLimitItem, RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import MovingWindowRateLimiter
+from PIL import Image
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
+from agents.evidence.lookup import Found, LookupQuery
 from agents.record import Unanswered
 from apps.answering import AgentError, Answerer, Question
 from apps.http_server import build_left_error, read_body, run_until_left
@@ -40,6 +42,7 @@ from apps.serving.protocol import (
     split_dialog,
 )
 from apps.serving.replica_pool import ReplicaPool
+from apps.serving.searching import SearchRequest, build_search_reply, parse_search
 
 _DEGRADED_AFTER = 3  # questions in a row without an answer: one bad question is the question's fault
 _HEARTBEAT_SECONDS = (
@@ -47,6 +50,8 @@ _HEARTBEAT_SECONDS = (
 )
 
 _log = logging.getLogger(__name__)
+
+_SEARCHES_TOGETHER = 32  # as many photos as one pass of the image encoder takes (agents/search/searchers.py)
 
 T = TypeVar("T")
 
@@ -68,6 +73,7 @@ class ServerLimits:
     read_seconds: float = 30.0  # for a body to arrive
     # From the request to the answer; a call of the embedded profile may take 240 s itself
     answer_seconds: float = 600.0
+    search_seconds: float = 30.0  # from a search's request to its reply; on two cores it takes less than one
     http_pictures: bool = False  # whether pictures are fetched from public http addresses
 
 
@@ -97,6 +103,14 @@ class Server:
         self._batcher = Batcher(
             answerer.answer, answerer.batch_size, limits.questions, self._metrics.record_call, calls, cancel
         )
+        # Beside the agent's calls: a search takes a fraction of a second, and would wait for answers of many
+        self._searches: Batcher[LookupQuery, Found] = Batcher(
+            lambda queries, _: answerer.look_up(queries, limits.search_seconds),
+            _SEARCHES_TOGETHER,
+            limits.questions,
+            self._metrics.record_search,
+            noun="searches",
+        )
         self._failures = 0  # questions in a row without an answer because something failed
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
@@ -106,7 +120,7 @@ class Server:
     def _build(self) -> FastAPI:
         @contextlib.asynccontextmanager
         async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            async with self._batcher:
+            async with self._batcher, self._searches:
                 yield
 
         app = FastAPI(title="CRAG-MM agent", lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -119,14 +133,13 @@ class Server:
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
             # Balancers and monitors ask by HEAD (RFC 9110, 9.1: every server has it)
             app.add_api_route(path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False)
-        app.add_api_route(
-            "/v1/chat/completions",
-            self._complete,
-            methods=["POST"],
-            response_model=None,
-            responses=description.COMPLETION,
-            openapi_extra=description.CHAT_REQUEST,
-        )
+        for path, endpoint, replies, more in (
+            ("/v1/chat/completions", self._complete, description.COMPLETION, description.CHAT_REQUEST),
+            ("/v1/search", self._look_up, description.SEARCH, description.SEARCH_REQUEST),
+        ):
+            app.add_api_route(
+                path, endpoint, methods=["POST"], response_model=None, responses=replies, openapi_extra=more
+            )
         app.openapi = description.make_openapi(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _send_refusal)
         app.add_exception_handler(HTTPException, _send_no_route)
@@ -134,28 +147,33 @@ class Server:
         return app
 
     async def _complete(self, request: Request) -> Response:
+        return await self._run_counted(request, self._answer, self._metrics.requests)
+
+    async def _look_up(self, request: Request) -> Response:
+        return await self._run_counted(request, self._search, self._metrics.searches)
+
+    async def _run_counted(
+        self, request: Request, work: Callable[[Request, float], Coroutine[Any, Any, Response]], counter: Counter
+    ) -> Response:
+        """Admit a request, do its work, and count how it ended.
+
+        Raises:
+            ProtocolError: There is no reply, or the web server stops: it cancels the requests that outlast its grace, and only those.
+        """
         began = time.monotonic()
         try:
             self._admit(request)
-            response = await self._answer_until_stopped(request, began)
+            try:
+                response = await work(request, began)
+            except asyncio.CancelledError:
+                raise _build_stopping_error() from None
         except Exception as error:
             refusal = error if isinstance(error, ProtocolError) else _build_fault(error)
-            self._metrics.requests.labels(refusal.status, refusal.code or "").inc()
+            counter.labels(refusal.status, refusal.code or "").inc()
             raise
         if not isinstance(response, StreamingResponse):
-            self._metrics.requests.labels(200, "").inc()
+            counter.labels(200, "").inc()
         return response
-
-    async def _answer_until_stopped(self, request: Request, began: float) -> Response:
-        """Answer a request.
-
-        Raises:
-            ProtocolError: There is no answer, or the web server stops: it cancels the requests that outlast its grace, and only those.
-        """
-        try:
-            return await self._answer(request, began)
-        except asyncio.CancelledError:
-            raise _build_stopping_error() from None
 
     def _admit(self, request: Request) -> None:
         """Check the key and the rate of a client before a byte of the body is read."""
@@ -192,7 +210,8 @@ class Server:
             chat_request = await asyncio.to_thread(parse_request, body)
             del body  # large, and the answer may take long
             self._check_model(chat_request.model)
-            question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began))
+            limit = self._limits.answer_seconds
+            question = await run_until_left(request, self._run_in_time(self._read_question(chat_request), began, limit))
             if chat_request.stream:
                 ending = _Ending()
                 place.callback(lambda: self._metrics.requests.labels(*ending.labels).inc())
@@ -200,33 +219,66 @@ class Server:
             outcome = await run_until_left(request, self._ask(question, began))
         return JSONResponse(build_reply(identity, int(time.time()), self._model, outcome))
 
+    async def _search(self, request: Request, began: float) -> Response:
+        self._searches.refuse_if_full()
+        body = await read_body(request, self._limits.body_bytes, self._limits.read_seconds)
+        with self._searches.place():
+            search_request = await asyncio.to_thread(parse_search, body)
+            del body  # large, and searches may wait for others
+            work = self._run_in_time(self._find(search_request), began, self._limits.search_seconds)
+            found = await run_until_left(request, work)
+        if found.error:
+            _log.error("a search failed: %s", found.error)
+        return JSONResponse(build_search_reply(found))
+
+    async def _find(self, search_request: SearchRequest) -> Found:
+        photo = None
+        if search_request.image is not None:
+            try:
+                photo = await self._read_photo(search_request.image)
+            except ProtocolError as error:
+                raise error.name_param("image") from error.__cause__
+        query = LookupQuery(photo, search_request.box, search_request.text, search_request.k)
+        try:
+            return await self._searches.ask(query)
+        except AgentError as error:
+            return Found(error=str(error))
+
     async def _read_question(self, chat_request: ChatRequest) -> Question:
         text, history, url = split_dialog(chat_request)
         if url is None:
             return Question(text, None, history)
+        return Question(text, await self._read_photo(url), history)
+
+    async def _read_photo(self, url: str) -> Image.Image:
+        """Load and decode the photo behind a URL.
+
+        Raises:
+            ProtocolError: It cannot be used.
+        """
         limits = self._limits
         data = await self._photos.load(url, max_bytes=limits.body_bytes, http=limits.http_pictures)
-        return Question(text, await self._photos.decode(data), history)
+        return await self._photos.decode(data)
 
-    async def _run_in_time(self, work: Coroutine[Any, Any, T], began: float) -> T:
-        """Await work, at most until the time for the answer is over.
+    async def _run_in_time(self, work: Coroutine[Any, Any, T], began: float, seconds: float) -> T:
+        """Await work, at most until ``seconds`` after the request began.
 
         Raises:
             ProtocolError: The time is over.
         """
-        limit = asyncio.timeout(self._limits.answer_seconds - (time.monotonic() - began))
+        limit = asyncio.timeout(seconds - (time.monotonic() - began))
         try:
             async with limit:
                 return await work
         except TimeoutError:
             if not limit.expired():
                 raise
-            message = f"no answer within {self._limits.answer_seconds:g} s"
+            message = f"no answer within {seconds:g} s"
             raise ProtocolError(TIMEOUT, message, "timeout") from None
 
     async def _ask(self, question: Question, began: float, tell: Tell | None = None) -> Outcome:
         try:
-            outcome = await self._run_in_time(self._batcher.ask(question, tell), began)
+            outcome = await self._run_in_time(self._batcher.ask(question, tell), began, self._limits.answer_seconds)
         except ProtocolError as error:
             if error.status == TIMEOUT:
                 self._note_failure(Unanswered.TIME, str(error))
@@ -296,8 +348,10 @@ class Server:
             raise ProtocolError(404, message, "model_not_found", param="model")
 
     async def _health(self) -> Response:
-        since = self._batcher.running_since
-        stuck = since is not None and time.monotonic() - since > self._limits.answer_seconds
+        limits = self._limits
+        stuck = self._batcher.runs_longer_than(limits.answer_seconds) or self._searches.runs_longer_than(
+            limits.search_seconds
+        )
         degraded = self._failures >= _DEGRADED_AFTER
         state = {
             "status": "stuck" if stuck else "degraded" if degraded else "ok",
@@ -334,6 +388,10 @@ class Metrics:
         self._calls = Histogram("crag_call_seconds", "One call of the agent", buckets=_SECONDS, registry=own)
         self._sizes = Histogram("crag_batch_size", "Questions in one call", buckets=_SIZES, registry=own)
         Gauge("crag_questions_inside", "Questions waiting or being answered", registry=own).set_function(inside)
+        description = "Searches by HTTP status and error code"
+        self.searches = Counter("crag_searches", description, ["status", "code"], registry=own)
+        self._search_seconds = Histogram("crag_search_seconds", "One batch of searches", buckets=_SECONDS, registry=own)
+        self._search_sizes = Histogram("crag_search_batch_size", "Searches in one batch", buckets=_SIZES, registry=own)
         self._photos = Histogram("crag_photo_seconds", "Decoding of one photo", buckets=_SECONDS, registry=own)
         Gauge("crag_photos_inside", "Photos waiting or being decoded", registry=own).set_function(photos)
 
@@ -341,6 +399,11 @@ class Metrics:
         """Record a call of the agent."""
         self._sizes.observe(size)
         self._calls.observe(seconds)
+
+    def record_search(self, size: int, seconds: float) -> None:
+        """Record a batch of searches."""
+        self._search_sizes.observe(size)
+        self._search_seconds.observe(seconds)
 
     def record_decoding(self, seconds: float) -> None:
         """Record the seconds until a photo was decoded or refused."""

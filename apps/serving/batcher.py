@@ -1,4 +1,4 @@
-"""Batches of questions: those that arrive together share a call of the agent; later ones are the next."""
+"""Batches of questions or searches: those that arrive together share a call of the agent; later ones are the next."""
 
 import asyncio
 import contextlib
@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Self
+from typing import Generic, Self, TypeVar
 
-from apps.answering import CancelledError, Question
-from apps.outcome import Outcome
+from apps.answering import CancelledError
 from apps.serving.protocol import ProtocolError
 
 _log = logging.getLogger(__name__)
+
+Asked = TypeVar("Asked")
+Answered = TypeVar("Answered")
 
 Tell = Callable[[str], None]
 """Receives the current step in plain words."""
@@ -26,13 +28,13 @@ _SMOOTHING = 0.3  # weight of the latest call in the moving mean behind Retry-Af
 
 
 @dataclass(frozen=True, eq=False)
-class _Waiting:
-    question: Question
-    answer: asyncio.Future[Outcome]
+class _Waiting(Generic[Asked, Answered]):
+    question: Asked
+    answer: asyncio.Future[Answered]
     tell: Tell | None
 
 
-class Batcher:
+class Batcher(Generic[Asked, Answered]):
     """Queue that hands questions to an agent in batches, in the order they came.
 
     Args:
@@ -43,26 +45,29 @@ class Batcher:
         observe: Called with size and seconds of each call.
         calls: Maximum number of simultaneous calls.
         cancel: Ends the running call early, when nobody waits for its answers any more; None: calls run to their end.
+        noun: Noun for several questions in messages.
     """
 
     def __init__(
         self,
-        answer: Callable[[Sequence[Question], Tell | None], list[Outcome]],
+        answer: Callable[[Sequence[Asked], Tell | None], list[Answered]],
         batch_size: int,
         limit: int,
         observe: Callable[[int, float], None],
         calls: int = 1,
         cancel: Callable[[], object] | None = None,
+        noun: str = "questions",
     ) -> None:
         self._answer, self._batch_size, self._limit, self._observe = answer, batch_size, limit, observe
         self._cancel = cancel or (lambda: None)
-        self._waiting: deque[_Waiting] = deque()
+        self._noun = noun
+        self._waiting: deque[_Waiting[Asked, Answered]] = deque()
         self._arrived = asyncio.Event()
         self.inside = 0
         """Questions waiting or being answered."""
         self._mean_seconds = 1.0
         self._calls = calls
-        self._threads = ThreadPoolExecutor(calls, "agent")
+        self._threads = ThreadPoolExecutor(calls, noun)
         self._task: asyncio.Task[None] | None = None
         self._running: dict[
             asyncio.Task[None], float
@@ -86,17 +91,16 @@ class Batcher:
         """Number of calls in progress, with those that nobody waits for any more."""
         return len(self._running)
 
-    @property
-    def running_since(self) -> float | None:
-        """``time.monotonic()`` at the beginning of the oldest running call; None if none is running."""
-        return min(self._running.values(), default=None)
+    def runs_longer_than(self, seconds: float) -> bool:
+        """Return whether the oldest running call began more than ``seconds`` ago."""
+        return any(time.monotonic() - began > seconds for began in self._running.values())
 
     def refuse_if_full(self) -> None:
         """Raise ProtocolError if no place is free."""
         if self.inside >= self._limit:
             calls = math.ceil(self.inside / self._batch_size / self._calls)
             seconds = max(1, math.ceil(calls * self._mean_seconds))
-            busy = f"the server is busy with {self._limit} questions; try again in {seconds} s"
+            busy = f"the server is busy with {self._limit} {self._noun}; try again in {seconds} s"
             raise ProtocolError(429, busy, "server_busy", retry_after=seconds)
 
     @contextlib.contextmanager
@@ -113,12 +117,13 @@ class Batcher:
         finally:
             self.inside -= 1
 
-    async def ask(self, question: Question, tell: Tell | None = None) -> Outcome:
+    async def ask(self, question: Asked, tell: Tell | None = None) -> Answered:
         """Return the outcome of a question that holds a ``place``, or raise the agent's error.
 
         If it is cancelled before its call begins, the question is not asked. ``tell`` receives its stages, in the loop's thread.
         """
-        waiting = _Waiting(question, asyncio.get_running_loop().create_future(), tell)
+        future: asyncio.Future[Answered] = asyncio.get_running_loop().create_future()
+        waiting = _Waiting(question, future, tell)
         self._waiting.append(waiting)
         self._arrived.set()
         try:
@@ -144,7 +149,7 @@ class Batcher:
             if batch:
                 self._running[asyncio.create_task(self._call(batch))] = time.monotonic()
 
-    async def _call(self, batch: Sequence[_Waiting]) -> None:
+    async def _call(self, batch: Sequence[_Waiting[Asked, Answered]]) -> None:
         began = time.monotonic()
         call = asyncio.current_task()
         try:
@@ -166,7 +171,7 @@ class Batcher:
             self._mean_seconds += _SMOOTHING * (seconds - self._mean_seconds)
             self._observe(len(batch), seconds)
 
-    async def _answer_unless_left(self, batch: Sequence[_Waiting]) -> list[Outcome]:
+    async def _answer_unless_left(self, batch: Sequence[_Waiting[Asked, Answered]]) -> list[Answered]:
         """Return the agent's outcomes; cancel its call once nobody waits for one, or the server ends.
 
         Raises:

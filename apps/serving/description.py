@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from apps.outcome import Outcome
 from apps.serving.protocol import ChatRequest
+from apps.serving.searching import SearchReply, SearchRequest
 
 _REASONS = {
     400: "the request is malformed, its picture cannot be used, or its Host is another",
@@ -112,6 +113,10 @@ COMPLETION: dict[int | str, dict[str, Any]] = {
     },
     **describe_errors(400, 401, 404, 408, 413, 429, 500, 502, 503, 504),
 }
+SEARCH: dict[int | str, dict[str, Any]] = {
+    200: {"model": SearchReply},
+    **describe_errors(400, 401, 408, 413, 429, 500, 502, 503, 504),
+}
 MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **describe_errors(401, 429)}
 MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **describe_errors(401, 404, 429)}
 HEALTH: dict[int | str, dict[str, Any]] = {
@@ -124,13 +129,16 @@ METRICS: dict[int | str, dict[str, Any]] = {
 }
 
 KEY_REQUEST: dict[str, Any] = {"security": [{"key": []}]}
-CHAT_REQUEST: dict[str, Any] = {
-    **KEY_REQUEST,
-    "requestBody": {
-        "required": True,
-        "content": {"application/json": {"schema": {"$ref": _REFERENCE.format(model=ChatRequest.__name__)}}},
-    },
-}
+
+
+def describe_request(model: type[BaseModel]) -> dict[str, Any]:
+    """Build FastAPI's ``openapi_extra`` for a request with a key and a JSON body."""
+    schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+    return {**KEY_REQUEST, "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+CHAT_REQUEST = describe_request(ChatRequest)
+SEARCH_REQUEST = describe_request(SearchRequest)
 MODEL_REQUEST: dict[str, Any] = {
     **KEY_REQUEST,
     "parameters": [{"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}],
@@ -147,7 +155,12 @@ def make_openapi(app: FastAPI, model: str) -> Callable[[], dict[str, Any]]:
             request["properties"]["model"]["enum"] = [model]
             for parameter in schema["paths"]["/v1/models/{model}"]["get"]["parameters"]:
                 parameter["schema"]["enum"] = [model]
-            schema["components"]["schemas"] |= {**request.pop("$defs"), ChatRequest.__name__: request}
+            search = SearchRequest.model_json_schema(ref_template=_REFERENCE)
+            schema["components"]["schemas"] |= {
+                **request.pop("$defs"),
+                ChatRequest.__name__: request,
+                SearchRequest.__name__: search,
+            }
             schema["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             app.openapi_schema = schema
         return app.openapi_schema

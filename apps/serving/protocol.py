@@ -6,7 +6,7 @@ Source of names and shapes: OpenAI's API reference, "Chat Completions", as the t
 import json
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -83,6 +83,11 @@ class ProtocolError(Exception):
         kind = _KINDS.get(status, "invalid_request_error")
         self.body: dict[str, Any] = {"error": {"message": message, "type": kind, "param": param, "code": code}}
         self.headers = {} if retry_after is None else {"Retry-After": str(retry_after)}
+
+    def name_param(self, param: str) -> Self:
+        """Name the faulty part of the request, where only its reader knows the name."""
+        self.body["error"]["param"] = param
+        return self
 
 
 def build_failure(outcome: Outcome) -> ProtocolError:
@@ -208,6 +213,14 @@ def refuse_many_values(body: bytes) -> None:
 
 
 def parse_request(body: bytes) -> ChatRequest:
+    """Parse a request for a completion; see ``parse_body``."""
+    return parse_body(ChatRequest, body)
+
+
+_Request = TypeVar("_Request", bound=BaseModel)
+
+
+def parse_body(model: type[_Request], body: bytes) -> _Request:
     """Parse a request from its JSON.
 
     Raises:
@@ -215,7 +228,7 @@ def parse_request(body: bytes) -> ChatRequest:
     """
     refuse_many_values(body)
     try:
-        return ChatRequest.model_validate(parse_json(body))
+        return model.model_validate(parse_json(body))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(step) for step in fault["loc"])
@@ -284,10 +297,10 @@ def build_reply(
         **({} if outcome is None else {"crag": outcome.without_error_texts().as_json()}),
         **({} if stage is None else {"crag_stage": stage}),
     }
-    return {name: _to_plain(value) for name, value in reply.items()}
+    return {name: make_plain(value) for name, value in reply.items()}
 
 
-def _to_plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """Make a value encodable as JSON in UTF-8.
 
     Halves of surrogate pairs become "?", and infinities and NaN, which models may produce, become None.
@@ -297,8 +310,8 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {_to_plain(name): _to_plain(inner) for name, inner in value.items()}
-    return [_to_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+        return {make_plain(name): make_plain(inner) for name, inner in value.items()}
+    return [make_plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def format_event(content: Mapping[str, Any]) -> str:

@@ -23,10 +23,13 @@ from agents.base.cluster import (
     end_actors,
     share_gpus,
 )
+from agents.evidence.lookup import Found, LookupQuery
 from apps.answering import AgentError, Answerer, CancelledError, CannotStartError, Question
 from apps.outcome import Outcome
 
 _log = logging.getLogger(__name__)
+
+_THREADS = 2  # of a replica: a call and, beside it, a search
 
 MakeAnswerer = Callable[[Any], Answerer]
 """Builds an answerer from a replacement of its search pipeline, or None; sent to other processes."""
@@ -57,6 +60,10 @@ class AnswerReplica(NodeActor):
         except GoneError as error:
             _log.error("%s", error)
             self.leave()
+
+    def look_up(self, queries: Sequence[LookupQuery], seconds: float) -> list[Found]:
+        """Search as ``Answerer.look_up``, beside a call of ``answer``."""
+        return self._answerer.look_up(queries, seconds)
 
 
 class ReplicaPool:
@@ -122,6 +129,26 @@ class ReplicaPool:
                 self._free.put(actor)
                 return outcomes
         raise AgentError(f"the agent failed ({MAX_DEATHS} replicas died of a call)")
+
+    def look_up(self, queries: Sequence[LookupQuery], seconds: float) -> list[Found]:
+        """Search as ``Answerer.look_up`` on any replica, beside its calls.
+
+        Raises:
+            AgentError: The search failed, took longer than ``seconds``, or no replica is left.
+        """
+        errors = self._ray.exceptions
+        for actor in tuple(self._alive):
+            try:
+                found: list[Found] = self._ray.get(actor.look_up.remote(queries, seconds), timeout=seconds)
+            except errors.GetTimeoutError:
+                raise AgentError(f"the search took longer than {seconds:g} s") from None
+            except errors.RayTaskError as error:
+                raise AgentError(f"the search failed ({type(error.cause).__name__})") from error
+            except errors.RayError as error:
+                _log.warning("a replica died; the search is made on another: %s", error)
+            else:
+                return found
+        raise AgentError("the search failed (no replica is left)")
 
     def close(self) -> None:
         """End the replicas, and the calls that wait for one."""
@@ -200,9 +227,8 @@ def open_pool(
     folder = str(Path.cwd())
     with cluster(address) as ray, ExitStack() as stack:
         own, searching = share_gpus(ray, size, sharing=open_pipeline is not None)
-        place = partial(
-            ray.remote(AnswerReplica).options(num_gpus=own, scheduling_strategy="SPREAD").remote, make, folder
-        )
+        options = {"num_gpus": own, "scheduling_strategy": "SPREAD", "max_concurrency": _THREADS}
+        place = partial(ray.remote(AnswerReplica).options(**options).remote, make, folder)
         search = None
         if open_pipeline is not None:
             arguments = open_pipeline, min(size, os.cpu_count() or 1), folder

@@ -30,6 +30,7 @@ def url() -> Iterator[str]:
 
 ROUTES = [
     ("POST", "/v1/chat/completions"),
+    ("POST", "/v1/search"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/{model}"),
     ("GET", "/health"),

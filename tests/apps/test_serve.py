@@ -456,7 +456,7 @@ def test_agents_side_by_side_share_what_waits() -> None:
         batcher = Batcher(answer, 16, 32, lambda size, _: sizes.append(size), calls=2)
         async with batcher:
             outcomes = await asyncio.gather(*(batcher.ask(Question(f"{number}")) for number in range(7)))
-            assert batcher.running_since is None
+            assert not batcher.runs_longer_than(0)
         return [outcome.answer for outcome in outcomes]
 
     assert asyncio.run(answers()) == [f"answer to {number}" for number in range(7)]

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
@@ -67,11 +68,22 @@ def ask_server(url: str, question: str) -> dict[str, Any]:
     return {"answer": completion.choices[0].message.content, **about}
 
 
+def search_server(url: str) -> dict[str, Any]:
+    """What a search for the photo and a query finds."""
+    body = {"image": data_url(PHOTO), "query": "tower"}
+    reply: dict[str, Any] = httpx.post(
+        f"{url}/v1/search", json=body, headers={"Authorization": f"Bearer {KEY}"}, timeout=60
+    ).json()
+    return reply
+
+
 def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> None:
     questions = [FATAL, *(f"How tall is number {number}?" for number in range(11))]
     limits = ServerLimits(requests_per_minute=1000)
     with serving(crag_agent(limits=UNHURRIED), limits=limits) as url:
         alone = [ask_server(url, question) for question in questions]
+        found = search_server(url)
+    assert found["entities"][0]["name"] == "Red Tower" and "1901" in found["passages"][0]["text"]
     assert {one["answer"] for one in alone} == {"300 m"} and alone[0]["entity"] == "Red Tower"
     with open_pool(partial(mortal, tmp_path), red_tower, 2, None) as replicas:
         assert replicas.size == 2
@@ -81,6 +93,7 @@ def test_two_replicas_answer_as_one_process_whatever_dies(tmp_path: Path) -> Non
                 (tmp_path / "fatal").write_text(dying)
                 assert [*clients.map(partial(ask_server, url), questions)] == alone
                 assert not (tmp_path / "fatal").exists()
+                assert search_server(url) == found
     lines = [line.split("\t") for line in (tmp_path / "asked").read_text().splitlines()]
     assert (
         len({process for process, _ in lines} - {str(os.getpid())}) >= 2
