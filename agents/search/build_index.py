@@ -16,6 +16,7 @@ from agents.base.files import format_os_error, is_file_error, well_formed, write
 from agents.base.printing import print_error, print_text
 from agents.base.signals import INTERRUPTED
 from agents.base.worker_processes import Each, spread
+from agents.search.changed_files import read_states, remember_files
 from agents.search.collection import Collection
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder
@@ -159,6 +160,9 @@ def _build(options: IndexOptions, each: Each) -> None:
     hub = options.out or options.cache / "hub"
     for dataset_id in (options.image_dataset, options.web_dataset):
         repository_folder(hub, dataset_id)  # checks the id before anything is embedded
+    # As they are before they are read: a file that changes meanwhile counts as changed.
+    collection = Collection.open(options.collection) if options.collection is not None else None
+    states = read_states(collection) if collection is not None else {}
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
     images, chunks = (
         _read_collection(options, each) if options.collection else (_images(options), _chunks(options, each))
@@ -178,6 +182,8 @@ def _build(options: IndexOptions, each: Each) -> None:
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
             _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
+    if collection is not None:
+        remember_files(collection, states, options.cache)
 
 
 def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:

@@ -30,6 +30,7 @@ from agents.search.hits import SearchError
 PHOTOS, PAGES, GATES = "photos", "pages", "gates"
 TABLES = ("photos.csv", "photos.xlsx")
 
+_UNSEEN = (".", "~$")  # hidden files, and the locks that Office leaves beside open ones
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 _HASH_LENGTH = 6
 
@@ -139,6 +140,18 @@ class Collection:
     def _find_folder(self, name: str) -> Path | None:
         path = self.folder / name
         return path if path.is_dir() else None
+
+
+def list_files(folder: Path) -> tuple[list[Path], list[Path]]:
+    """List the files below a folder, and the links to folders, to nothing or out of it, which are not followed.
+
+    Both are sorted and relative to the folder, without hidden files and the locks that Office leaves beside open ones.
+    """
+    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
+    visible = [path for path in inside if not any(part.startswith(_UNSEEN) for part in path.parts)]
+    outside = {path for path in visible if (folder / path).is_symlink() and not is_below(folder / path, folder)}
+    files = [path for path in visible if path not in outside and (folder / path).is_file()]
+    return files, sorted(outside | {path for path in visible if (folder / path).is_symlink()} - {*files})
 
 
 def to_slug(name: str) -> str:

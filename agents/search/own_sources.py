@@ -23,6 +23,7 @@ from agents.base.files import (
 )
 from agents.base.worker_processes import Each, map_locally
 from agents.models.picture_files import MAX_FILE_BYTES
+from agents.search.collection import list_files
 from agents.search.document_process import UnreadableError, read_pdf_apart, read_word_apart, read_workbook_apart
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
@@ -47,7 +48,6 @@ _MAX_CAPTION_BYTES = 2**20
 _PARTS = re.compile(  # a folder that browsers write beside a saved page, in the user's language
     r"(.+)[_.-](?:files|dateien|fichiers|archivos|arquivos|bestanden|filer|file|pliki)", re.IGNORECASE
 )
-_UNSEEN = (".", "~$")
 _NOT_FOLLOWED = "{}: this link is not followed; copy its target there"
 
 
@@ -92,7 +92,7 @@ def _find_unlisted(table: Path, folder: Path, names: Sequence[str]) -> list[str]
     """Return a reason for each file and link below a folder of photos that no row of a table names; captions have none."""
     listed = {table.resolve(), *((folder / name).resolve() for name in names)}
     passed = {parent for name in names for parent in Path(name).parents}  # folders that rows go through
-    files, links = _list_files(folder)
+    files, links = list_files(folder)
     unlisted = [path for path in files if path.suffix.lower() != _CAPTION and (folder / path).resolve() not in listed]
     return [
         *(f"{path}: it has no row in {table.name}" for path in unlisted),
@@ -129,7 +129,7 @@ def read_captions(folder: Path, base_url: str = "") -> tuple[list[ImageRow], lis
     Raises:
         SourceError: There are no photos, or none has a caption that can be read; the message names each of them.
     """
-    files, links = _list_files(folder)
+    files, links = list_files(folder)
     photos = [path for path in files if path.suffix.lower() in PICTURES]
     captions = {
         path: path.with_name(spell_as_file(folder / path.parent, path.with_suffix(_CAPTION).name)) for path in photos
@@ -177,18 +177,6 @@ def _explain_spare(path: Path) -> str:
     if path.suffix.lower() == _CAPTION:
         return "there is no photo beside this caption"
     return f"{path.suffix or 'a file without ending'} is not read as a photo; known: {', '.join(PICTURES)}"
-
-
-def _list_files(folder: Path) -> tuple[list[Path], list[Path]]:
-    """List the files below a folder, and the links to folders, to nothing or out of it, which are not followed.
-
-    Both are sorted and relative to the folder, without hidden files and the locks that Office leaves beside open ones.
-    """
-    inside = [path.relative_to(folder) for path in sorted(folder.rglob("*"))]
-    visible = [path for path in inside if not any(part.startswith(_UNSEEN) for part in path.parts)]
-    outside = {path for path in visible if (folder / path).is_symlink() and not is_below(folder / path, folder)}
-    files = [path for path in visible if path not in outside and (folder / path).is_file()]
-    return files, sorted(outside | {path for path in visible if (folder / path).is_symlink()} - {*files})
 
 
 def _attributes(lines: Sequence[str]) -> dict[str, str]:
@@ -298,7 +286,7 @@ def read_documents(
     """
     if not folder.is_dir():
         raise SourceError(f"{folder} is not a folder")
-    paths, links = _list_files(folder)
+    paths, links = list_files(folder)
     pages: list[Page] = []
     left_out = [_NOT_FOLLOWED.format(link) for link in links]
     parts = _find_parts(paths)

@@ -13,6 +13,7 @@ from agents.base.files import parse_json
 from agents.base.named import parse_name
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, SettingsError, load_profile, names
+from agents.search.changed_files import describe_changes
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
 from agents.settings.agent_config import AgentConfig
@@ -44,7 +45,9 @@ class RunConfig(AgentConfig):
     """A preset under a profile with its search: the configuration of a run."""
 
     collection: Collection | None = None  # what is searched, in place of the indices of a split
-    collection_note: str = ""  # why no gate of the collection is used although it has some
+    collection_note: str = (
+        ""  # why no gate of the collection is used although it has some, and which files changed since it was indexed
+    )
 
     @classmethod
     def read(
@@ -78,7 +81,8 @@ class RunConfig(AgentConfig):
         if collection is not None:
             # Its indices are in the cache, whatever the profile searches otherwise.
             ready = ready.model_copy(update={"search": ready.search.model_copy(update={"kind": "embedded"})})
-            gate, note = _find_gate(collection, parse_name(preset), ready.gate_models)
+            gate, gate_note = _find_gate(collection, parse_name(preset), ready.gate_models)
+            note = "\n".join(filter(None, (gate_note, describe_changes(collection, cache))))
             overrides = [*([f"finalise.gate={json.dumps(str(gate))}"] if gate is not None else []), *overrides]
             overrides = [f"collection={json.dumps(collection.name)}", *overrides]
             stages = load_settings(preset, ready, collection=True).stage_classes

@@ -98,7 +98,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "evaluation/data/dataset_images.py": "bytes and seconds are bounded",
     },
     "walk": {
-        "agents/search/own_sources.py": "the function itself: what leads out of the folder is left out",
+        "agents/search/collection.py": "the function itself: what leads out of the folder is left out",
         "evaluation/judge/organiser_prompt.py": "a checkout that the user names",
     },
 }
