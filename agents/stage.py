@@ -17,7 +17,8 @@ from agents.asking.ask import Answer, Ask, Question, put
 from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.english.step_plans import remove_qualifier
-from agents.evidence.shown import CHARACTERS_PER_TOKEN, DEFAULT_TOKENS, select_chunks, within_tokens
+from agents.evidence.passages import CHARACTERS_PER_TOKEN
+from agents.evidence.shown import DEFAULT_TOKENS, fill_budget, select_chunks
 from agents.methods.thing_regions import assign_regions
 from agents.models.base import ModelError
 from agents.models.vision.boxes import crop
@@ -146,7 +147,7 @@ class Context:
     def put_first(self, chunks: Sequence[Evidence], shown: Sequence[Evidence]) -> tuple[Evidence, ...]:
         """Return chunks before those that a prompt showed, each text once, within the profile's budget of tokens."""
         unique = {(chunk.title, chunk.text): chunk for chunk in reversed((*chunks, *shown))}
-        return within_tokens(tuple(reversed(unique.values())), self.limits.evidence_tokens)
+        return fill_budget(tuple(reversed(unique.values())), self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """Return how a prompt shows the question's photo and further pictures with their labels, as arguments of ``Prompt.request``.

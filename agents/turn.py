@@ -16,6 +16,7 @@ from agents.models.base import Detection
 from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
+from agents.texts.page_structure import Piece
 
 IDK = "I don't know"  # the abstention of the challenge: it scores 0, a wrong answer -1
 
@@ -70,6 +71,15 @@ class CitedSentence:
 
 
 @dataclass(frozen=True)
+class CutPage:
+    """A page cut along its structure."""
+
+    name: str
+    url: str
+    pieces: tuple[Piece, ...]  # in reading order
+
+
+@dataclass(frozen=True)
 class Evidence:
     """One chunk that may answer the question."""
 
@@ -82,6 +92,9 @@ class Evidence:
     key: str | None = None  # attribute name, for a chunk made of one attribute
     value: str | None = None  # its value, where a prompt shows all attributes of an entity as one passage
     beside: bool = False  # whether it comes from a full page, outside of the passage that the search returned
+    # The page that it is from, which a prompt may show more of (``agents/evidence/growth.py``), and the pieces that it has of it
+    page: CutPage | None = field(default=None, compare=False, repr=False)
+    places: tuple[int, ...] = ()
 
     def with_score(self, score: float) -> Evidence:
         """Copy the chunk with a reranker's score."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Literal
 from urllib.parse import urlsplit
@@ -10,16 +10,20 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
-from agents.evidence.passages import split_paragraphs, write_attribute
+from agents.evidence.passages import split_paragraphs, write_attribute, write_thing
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.texts.infobox import facts
 from agents.texts.injection import neutral, without_special_tokens
-from agents.turn import Evidence, Turn
+from agents.texts.page_structure import cut_page
+from agents.turn import CutPage, Evidence, Turn
 
 _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
+READ_CHARACTERS = (
+    48_000  # the same, where pages are cut along their structure: a page of a dozen sheets of paper is read whole
+)
 _MAX_BREADCRUMB = 200  # characters
 _HEADING = re.compile(
     r"^#{1,6} +(\S.{0,119})$(?=\s*\S)", re.MULTILINE
@@ -33,20 +37,21 @@ class ChunkOptions(BaseModel):
     """Options of how attributes and pages are cut."""
 
     chunk_characters: int = Field(400, ge=50, description="longest chunk of a page, in characters")
-    chunking: Literal["semantic", "paragraph", "whole"] = Field(
+    chunking: Literal["semantic", "paragraph", "whole", "structure"] = Field(
         "semantic",
         description="pages are cut at sentences and headings, or at every newline however long a paragraph is (CRUISE, section 3.2), "
-        "or only where they are longer than a chunk, whose rest is left out (task 2's winner)",
+        "or only where they are longer than a chunk, whose rest is left out (task 2's winner), or along sections, lists and tables: "
+        "prompts then show what is beside a chunk too, as far as the budget goes",
     )
-    attribute_chunks: Literal["each", "joined", "ranked"] = Field(
+    attribute_chunks: Literal["each", "joined", "ranked", "passage"] = Field(
         "each",
         description="each attribute as a chunk of its own; or all of an entity joined and cut like a page; or each ranked by itself, and "
-        "the best of an entity shown as one passage",
+        "the best of an entity shown as one passage; or all of them ranked and shown as one passage",
     )
 
 
 def make_cutter(options: ChunkOptions) -> Cut:
-    """Return the function that cuts texts as the preset says."""
+    """Return the function that cuts texts as the preset says; one without headings, for ``chunking = "structure"``."""
     if options.chunking == "whole":
         return lambda text: [text[: options.chunk_characters]] if text.strip() else []
     return split_paragraphs if options.chunking == "paragraph" else _cut_at_sentences(options.chunk_characters)
@@ -100,8 +105,22 @@ def list_entities(turn: Turn, limit: int, minimum: float = -1.0) -> Iterator[tup
                 yield entity, hit
 
 
-def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut) -> Iterator[Evidence]:
-    """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page."""
+def chunk_attributes(
+    entity: Entity, hit: ImageHit, options: ChunkOptions, cut: Cut, identity: str = ""
+) -> Iterator[Evidence]:
+    """Yield the attributes of an entity as chunks: one each, or all of them joined and cut like a page.
+
+    Args:
+        entity: The entity.
+        hit: The picture found of it.
+        options: How attributes are cut.
+        cut: Function that cuts a text into chunks.
+        identity: What the photo surely shows; a passage of all attributes begins with it.
+    """
+    if options.attribute_chunks == "passage":
+        for text in write_thing(entity, options.chunk_characters, identity):
+            yield Evidence(without_special_tokens(text), "kg", entity.name, hit.url, hit.score)
+        return
     if options.attribute_chunks == "ranked":
         for key, value in facts(entity.attributes):
             sentence = without_special_tokens(write_attribute(key, entity.name, value))
@@ -118,6 +137,34 @@ def chunk_attributes(entity: Entity, hit: ImageHit, options: ChunkOptions, cut: 
     else:
         for text in cut(" ".join(sentence for _, sentence in sentences)):
             yield Evidence(text, "kg", entity.name, hit.url, hit.score)
+
+
+def chunk_structure(hit: WebHit, characters: int, title: str | None = None) -> Iterator[Evidence]:
+    """Cut a page along its structure: the whole text if it was read, else the part found.
+
+    Args:
+        hit: The page as the search found it, made safe.
+        characters: Longest chunk, with its title.
+        title: Replaces the page's name.
+
+    Returns:
+        The chunks in the order of the page, at most ``READ_CHARACTERS`` of it around the part found. Chunks that contain nothing of that
+        part have ``beside`` set. If the page changed since it was indexed, the chunks of the part come first.
+    """
+    name = hit.page_name if title is None else title
+    text = hit.page_text or hit.page_snippet
+    at = _find_place(text, hit.page_snippet)
+    if at < 0 and hit.page_text and hit.page_snippet:
+        yield from chunk_structure(replace(hit, page_text=None), characters, title)
+    page = CutPage(name, hit.page_url, cut_page(text, name, characters))
+    start, end = (at, at + len(hit.page_snippet)) if at >= 0 else (0, 0)
+    for place, piece in enumerate(page.pieces):
+        if piece.end > start - READ_CHARACTERS // 2 and piece.start < end + READ_CHARACTERS // 2:
+            beside = piece.start >= end or piece.end <= start
+            # A mark of a message may come about where two texts meet, each harmless by itself.
+            shown = without_special_tokens(piece.whole_text)
+            titled = ": ".join((name, *map(neutral, piece.headings)))
+            yield Evidence(shown, "web", titled, hit.page_url, hit.score, beside=beside, page=page, places=(place,))
 
 
 def chunk_page(hit: WebHit, cut: Cut, title: str | None = None, *, sections: bool = True) -> Iterator[Evidence]:

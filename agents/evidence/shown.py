@@ -12,19 +12,18 @@
 | ``relevance`` | one chunk | no |
 
 How many there are to choose from is said by the rerankers (``rerank.k``, ``two_stage_rerank.k``, ``documents.k``), and how long a chunk is
-by ``evidence.chunk_characters``.
+by ``evidence.chunk_characters``. Chunks of pages cut along their structure (``evidence.chunking``) grow to what is beside them on the page,
+until the budget is used (``agents.evidence.growth``): then a page is one passage, with one number.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agents.evidence.passages import PICTURE_KEY, format_passage
+from agents.evidence.growth import grow
+from agents.evidence.passages import CHARACTERS_PER_TOKEN, PICTURE_KEY, count_tokens, format_passage
 from agents.texts.injection import without_special_tokens
 from agents.texts.text import cut_words, format_attribute
 from agents.turn import Evidence
-
-CHARACTERS_PER_TOKEN = 4
-"""English text in the tokenizers of Llama 3 and Qwen 2.5; an estimate is enough for a budget of evidence."""
 
 DEFAULT_TOKENS = 3000
 """Budget for texts that have to be cut somewhere, such as a whole page, under a profile that names none."""
@@ -33,7 +32,7 @@ FACT_CHUNKS = 6
 """Chunks for a single fact: a step of a plan, or a fact missing from an answer."""
 
 PASSAGE_CHARACTERS = 400
-"""Characters of an entity's attributes in one passage: as long as a chunk of a page."""
+"""Characters of an entity's ranked attributes in one passage: as long as a chunk of a page where those are cut at sentences."""
 
 DOCUMENTS = 15
 """Documents of an answer with citations: groundedness is best there (MAVIS, figure 3); N queries of K = 5 documents bring no more."""
@@ -55,7 +54,14 @@ def select_chunks(
         tokens: Budget of all chunks of the prompt; None: no budget.
         first: Chunks before them, not counted by ``k``.
     """
-    return within_tokens((*first, *join_attributes(chunks)[:k]), tokens)
+    return fill_budget((*first, *join_attributes(chunks)[:k]), tokens)
+
+
+def fill_budget(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
+    """Return chunks, best first, within a budget of tokens; those of pages cut along their structure grow until it is used."""
+    if tokens is None or all(chunk.page is None for chunk in chunks):
+        return within_tokens(chunks, tokens)
+    return within_tokens(grow(chunks, tokens), tokens)
 
 
 def join_attributes(chunks: Sequence[Evidence]) -> list[Evidence]:
@@ -94,7 +100,7 @@ def within_tokens(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evide
     selection: list[Evidence] = []
     remaining = tokens
     for chunk in chunks:
-        num_tokens = -(-len(format_passage(chunk)) // CHARACTERS_PER_TOKEN)
+        num_tokens = count_tokens(chunk)
         if num_tokens > remaining:
             # A whole context would otherwise be lost behind a short chunk. Once half of the budget is spent, the rest stays empty, as
             # in the prompts that the gate of ``best`` was fitted to: its chunks are shorter than half of any profile's budget.

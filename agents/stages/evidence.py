@@ -7,6 +7,7 @@ from agents.evidence.chunks import (
     Cut,
     chunk_attributes,
     chunk_page,
+    chunk_structure,
     deduplicate,
     format_breadcrumb,
     interleave_by_entity,
@@ -59,11 +60,17 @@ class EvidenceStage(Stage):
         limit = min(options.k, _CHUNKS_WHEN_SHORT) if context.short else options.k
         for turn in turns:
             named = list_entities(turn, options.k_entities * context.widen, options.min_score)
-            attribute_chunks = [chunk for entity, hit in named for chunk in chunk_attributes(entity, hit, options, cut)]
+            identity = {chunk.title: chunk.text for chunk in self._identify(turn)}
+            attribute_chunks = [
+                chunk
+                for entity, hit in named
+                for chunk in chunk_attributes(entity, hit, options, cut, identity.get(entity.name, ""))
+            ]
             page_chunks = [chunk for hit in turn.web_hits for chunk in self._chunk_page(hit, cut)]
-            ordered = deduplicate([*self._identify(turn), *attribute_chunks, *page_chunks])
+            identities = self._identify(turn) if options.attribute_chunks != "passage" else ()
+            ordered = deduplicate([*identities, *attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
-            is_named = any(chunk.key == PICTURE_KEY for chunk in ordered)
+            is_named = bool(identity)
             has_text = turn.look is not None and bool(turn.look.queries)
             turn.is_named = options.name_replaces_photo and is_named and not has_text
             turn.note(chunks=len(ordered), kept=len(turn.evidence))
@@ -85,4 +92,6 @@ class EvidenceStage(Stage):
     def _chunk_page(self, hit: WebHit, cut: Cut) -> Iterator[Evidence]:
         crumbs = format_breadcrumb(hit.page_url) if self.options.breadcrumbs else ""
         title = ": ".join(filter(None, (crumbs, hit.page_name)))
+        if self.options.chunking == "structure":
+            return chunk_structure(hit, self.options.chunk_characters, title)
         return chunk_page(hit, cut, title, sections=self.options.chunking != "whole")

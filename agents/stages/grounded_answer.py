@@ -10,7 +10,8 @@ from agents.asking.ask import Answer, Ask, Question
 from agents.asking.readers.grounded import GROUNDED, GroundedReply
 from agents.asking.readers.looks import MAX_THINGS
 from agents.evidence.chunks import find_windows
-from agents.evidence.passages import convert_to_record
+from agents.evidence.growth import open_page
+from agents.evidence.passages import CHARACTERS_PER_TOKEN, convert_to_record
 from agents.evidence.shown import FACT_CHUNKS
 from agents.methods.candidates import convert_source
 from agents.models.vision.boxes import crop
@@ -102,7 +103,9 @@ class GroundedAnswer(Stage):
         for (turn, _), own in zip(requests, queries, strict=True):
             found = [_select_new(next(parts).evidence, turn.shown) for _ in own]
             interleaved = [chunk for row in zip_longest(*found) for chunk in row if chunk is not None]
-            turn.shown = context.put_first([*pages.get(id(turn), ()), *interleaved], turn.shown)
+            opened = pages.get(id(turn), ())
+            others = [chunk for chunk in turn.shown if all(chunk.url != page.url for page in opened)]
+            turn.shown = context.put_first([*opened, *interleaved], others)
             turn.queries = tuple(dict.fromkeys((*turn.queries, *own)))
 
     def _look(self, requests: Sequence[_Request], context: Context) -> dict[int, tuple[str]]:
@@ -160,7 +163,11 @@ def _open_pages(requests: Sequence[_Request], context: Context) -> dict[int, lis
     for turn, chunk in asked:
         own = opened.setdefault(id(turn), [])
         characters = context.measure_budget(_PAGE_SHARE) // (1 + len(own))
-        if (text := known.get(chunk.url)) and all(chunk.url != other.url for other in own):
+        if any(chunk.url == other.url for other in own):
+            continue
+        if chunk.page is not None:
+            own.append(open_page(chunk, characters // CHARACTERS_PER_TOKEN))
+        elif text := known.get(chunk.url):
             own.append(replace(chunk, text=find_windows(text, chunk.text, characters)[0].text))
     return opened
 

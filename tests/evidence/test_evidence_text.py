@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.evidence.passages import format_passage, write_attribute
-from agents.evidence.shown import CHARACTERS_PER_TOKEN, within_tokens
+from agents.evidence.passages import CHARACTERS_PER_TOKEN, format_passage, write_attribute
+from agents.evidence.shown import within_tokens
 from agents.texts.text import describe_attribute
 from agents.turn import Evidence
 

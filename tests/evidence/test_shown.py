@@ -45,7 +45,7 @@ def test_the_table_names_every_stage_that_shows_evidence() -> None:
     ("name", "users"),
     [
         ("evidence_tokens", {"agents/stage.py", "agents/papers/core_mmrag.py", "agents/profiles/profile.py"}),
-        ("within_tokens", {"agents/stage.py"}),
+        ("fill_budget", {"agents/stage.py"}),
         ("select_chunks", {"agents/stage.py"}),
     ],
 )
