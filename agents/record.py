@@ -25,6 +25,9 @@ Cause = Literal["time", "hanging", "error"]
 """Why a stage did not run whole: the clock, a thread of an earlier call that still hangs in it, or an error."""
 
 
+SearchKind = Literal["image", "web"]
+
+
 class Unanswered(StrEnum):
     """Why a turn ended as "I don't know". The agent declined, or something failed on the way (``is_error``)."""
 
@@ -290,6 +293,7 @@ class StageRecord:
         entity: Name of the thing that the photo is taken to show.
         nearest: The most similar thing, if the stage takes the photo to show nothing that was found.
         pictures: Results of image search, best first.
+        searches: Searches that it made for this turn, in order; what is searched for in one batch is one search.
         answers: Possible answers by their basis (``OWN_KNOWLEDGE``, ``FROM_EVIDENCE``, ``DRAFT`` ...).
         checks: Results of verifiers, by name.
         signals: Signals by name; see ``Signal``.
@@ -307,6 +311,7 @@ class StageRecord:
     pictures: Annotated[tuple[PictureFound, ...], DESCRIBES_PICTURE] = ()
     boxes: Annotated[tuple[BoxFound, ...], DESCRIBES_PICTURE] = ()
     queries: tuple[str, ...] = ()
+    searches: tuple[SearchKind, ...] = ()
     evidence: tuple[EvidenceFound, ...] = ()
     answers: Mapping[str, str] = field(default_factory=dict)
     checks: Mapping[str, bool | float | str] = field(default_factory=dict)
@@ -436,6 +441,11 @@ class TurnRecord:
     def queries(self) -> tuple[str, ...]:
         """Queries of the web search."""
         return next((stage.queries for stage in reversed(self.stages) if stage.queries), ())
+
+    @property
+    def searches(self) -> tuple[SearchKind, ...]:
+        """Searches of all stages, in order."""
+        return tuple(kind for stage in self.stages for kind in stage.searches)
 
     @property
     def evidence(self) -> tuple[EvidenceFound, ...]:

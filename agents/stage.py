@@ -128,6 +128,9 @@ class Context:
             part.entities = tuple(itertools.islice(named, _MAX_NAMED))
             parts.append(part)
         self.gather(parts)
+        searched = {id(turn): turn for (turn, _), part in zip(turn_questions, parts, strict=True) if part.searches}
+        for turn in searched.values():
+            turn.count_search("web")
         for (turn, _), part in zip(turn_questions, parts, strict=True):
             turn.note(search_error=part.get_note("search_error"))
             turn.mark_fault(part.fault)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from agents.base_agent import Message
 from agents.models.base import Detection
-from agents.record import Cause, Exchange, PictureFound, Signal, StageRecord, Status, Unanswered, finding
+from agents.record import Cause, Exchange, PictureFound, SearchKind, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
 from agents.texts.page_structure import Piece
@@ -460,6 +460,16 @@ class Turn:
             self._findings[name] = (
                 {**self._findings.get(name, {}), **field_value} if isinstance(field_value, Mapping) else field_value
             )
+
+    def count_search(self, kind: SearchKind) -> None:
+        """Record that the running stage searched for this turn, with one or several queries at once."""
+        self._findings["searches"] = (*self.searches, kind)
+
+    @property
+    def searches(self) -> tuple[SearchKind, ...]:
+        """Searches that the running stage made for this turn."""
+        made: tuple[SearchKind, ...] = self._findings.get("searches", ())
+        return made
 
     def note(self, **notes: Any) -> None:
         """Note anything else that the running stage saw or chose: JSON, or pictures, which a trace of requests names."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StrictStr
 
@@ -70,6 +70,14 @@ ANSWER_KINDS = ("its name", "one attribute", "anything else")
 
 
 @dataclass(frozen=True)
+class GoldStep:
+    """A search that an answer needs: ``target`` is the name of a thing in the graph (``image``) or the URL of a page (``web``)."""
+
+    search: Literal["image", "web"]
+    target: str
+
+
+@dataclass(frozen=True)
 class TurnFacts:
     """Facts that a data set states about a turn (``content_ids.json``); None for unknown ones.
 
@@ -79,6 +87,7 @@ class TurnFacts:
         source: Where the answer is found: ``kg``, ``web``, ``both``, ``image`` or ``nowhere``.
         hops: Steps from the picture to the answer.
         identity: Whether the name of the depicted thing is an accepted answer.
+        steps: Searches that the answer needs, in order.
     """
 
     same_photo: bool | None = None
@@ -86,6 +95,7 @@ class TurnFacts:
     source: str | None = None
     hops: int | None = None
     identity: bool | None = None
+    steps: tuple[GoldStep, ...] | None = None
 
     @property
     def one_attribute(self) -> bool | None:

@@ -197,6 +197,8 @@ class Turn(_Model):
     accept: tuple[str, ...] = ()
     source: AnswerSource
     pages: tuple[str, ...] = ()
+    other_entities: tuple[Identifier, ...] = ()
+    """Further things in the photo whose facts the answer joins with those of ``entity``."""
     hops: Annotated[int, Field(ge=0, le=6)] = 1
     general_knowledge: bool = False
     """Whether models may know the answer, which the set does not hold."""

@@ -22,6 +22,7 @@ from tqdm import tqdm
 from agents.search.pages.web_cache import cache_name
 from mini_crag_mm.content_models import (
     SPLITS,
+    WIKI_PREFIX,
     Category,
     Content,
     Domain,
@@ -34,6 +35,7 @@ from mini_crag_mm.content_models import (
     load_content,
 )
 from mini_crag_mm.loader import IMAGE_URL, SET, SetPaths, read_layout
+from mini_crag_mm.wikipedia import make_wiki_url
 
 Revision = Literal["v0.1.1", "v0.1.2"]
 REVISIONS: tuple[Revision, ...] = get_args(Revision)
@@ -124,8 +126,26 @@ def label_image_quality(scene: Scene, layout: dict[str, Any], entity: str | None
     return "normal"
 
 
+def list_steps(turn: Turn, content: Content) -> list[dict[str, str]]:
+    """List the searches that the answer of a turn needs, in order: pictures of things by their name in the graph, then pages by URL."""
+    steps = []
+    if turn.source in ("kg", "both"):
+        things = [turn.entity, *turn.other_entities] if turn.entity else turn.other_entities
+        steps = [{"search": "image", "target": content.entities[thing].name} for thing in things]
+    if turn.source in ("web", "both"):
+        steps += [{"search": "web", "target": find_page_url(page, content)} for page in turn.pages]
+    return steps
+
+
+def find_page_url(page: str, content: Content) -> str:
+    """Return the URL of a page that a turn names."""
+    if page.startswith(WIKI_PREFIX):
+        return make_wiki_url(page.removeprefix(WIKI_PREFIX))
+    return content.pages[page].url
+
+
 def collect_turn_facts(
-    content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any], entity: Entity | None
+    content_id: str, turn: Turn, scene: Scene, layout: dict[str, Any], content: Content
 ) -> dict[str, Any]:
     """Collect the facts of a turn that benchmarks need.
 
@@ -133,6 +153,7 @@ def collect_turn_facts(
     graph's photograph. Both are empty if the turn asks about the whole picture or something outside it. `same_photo` is null then; else it
     is true for an altered copy of the graph's photograph, false for another photograph.
     """
+    entity = content.entities.get(turn.entity or "")
     things = [thing for thing in layout["objects"] if thing["entity"] == turn.entity]
     same_photo = any(thing["same_photo"] for thing in things) if things else None
     return {
@@ -147,6 +168,7 @@ def collect_turn_facts(
         "answerable": None if turn.general_knowledge else turn.answerable,
         "identity": asks_name(turn, entity),
         "pages": list(turn.pages),
+        "steps": list_steps(turn, content),
         "image_quality": label_image_quality(scene, layout, turn.entity),
         "boxes": [thing["box"] for thing in things],
         "cosines": [thing.get("cosine") for thing in things],
@@ -249,9 +271,8 @@ def _write_all(content: Content, paths: SetPaths, built: BuiltDatasets) -> None:
             shutil.copyfile(paths.scenes / f"{scene.id}.webp", built.image_cache / cache_name(make_scene_url(scene.id)))
         for content_id, turn in list_turns(item):
             accept[make_interaction_id(content_id)] = list(turn.accept) if turn.answerable else []
-            entity = content.entities.get(turn.entity or "")
             facts[make_interaction_id(content_id)] = collect_turn_facts(
-                content_id, turn, scene, layouts[scene.id], entity
+                content_id, turn, scene, layouts[scene.id], content
             )
     built.accept.write_text(json.dumps(accept, ensure_ascii=False, indent=1), encoding="utf-8")
     built.content_ids.write_text(json.dumps(facts, ensure_ascii=False, indent=1), encoding="utf-8")

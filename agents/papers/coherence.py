@@ -166,6 +166,8 @@ class CoherenceStage(Stage):
         k, provided = _PICTURES * _WIDEN, [turn.provided for turn in by_image]
         all_results = context.search.search_images(images, k, provided, context.deadline) if images else []
         results = dict(zip(map(id, by_image), all_results, strict=True))
+        for turn in by_image:
+            turn.count_search("image")
         parts = []
         for pool, modalities in short:
             turn, image_results = pool.turn, results.get(id(pool.turn))
@@ -181,6 +183,8 @@ class CoherenceStage(Stage):
             # The picture's own sentence says the name.
             chunks = [chunk for chunk in part.evidence if chunk.key != "name"]
             pool.add([*pictures(part.image_hits, pool.turn), *chunks])
+            if part.searches:
+                pool.turn.count_search("web")
             pool.turn.note(web_search_error=part.get_note("search_error"))
             pool.turn.mark_fault(part.fault)
 

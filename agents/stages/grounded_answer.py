@@ -133,6 +133,7 @@ class GroundedAnswer(Stage):
         )
         queries: dict[int, tuple[str]] = {}
         for (turn, phrase, region, picture), result in zip(seen, results, strict=True):
+            turn.count_search("image")
             turn.views = (*turn.views, View(region, result.hits))
             turn.close_ups = (*turn.close_ups, (phrase, picture))[-MAX_THINGS:]
             hits = [(hit.entities[0].name, hit) for hit in result.hits if hit.entities]

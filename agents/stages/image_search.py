@@ -62,6 +62,8 @@ class ImageSearch(Stage):
             for turn, region, _ in searches
             if turn.image is not None and region is not None and region.mask is not None
         ]
+        for turn in {id(turn): turn for turn, _, _ in searches}.values():
+            turn.count_search("image")
         lists: dict[int, dict[Detection | None, list[tuple[ImageHit, ...]]]] = {}
         errors: dict[int, str] = {}
         searched: set[int] = set()  # turns with at least one search that did not fail

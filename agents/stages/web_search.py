@@ -53,6 +53,8 @@ class WebSearch(Stage):
         ]
         if not turn_queries:
             return
+        for turn in {id(turn): turn for turn, _ in turn_queries}.values():
+            turn.count_search("web")
         provided = [turn.provided for turn, _ in turn_queries]
         queries = [query for _, query in turn_queries]
         all_results = context.search.search_web(queries, self.options.k * context.widen, provided, context.deadline)

@@ -13,6 +13,7 @@ from evaluation.files.manifest import WITHOUT_PICTURE
 from evaluation.files.run_log import DIALOG_LIMIT_SECONDS, TURN_LIMIT_SECONDS, Latency
 from evaluation.records import JudgedTurn
 from evaluation.scores.metrics import Metric, list_run_metrics
+from evaluation.scores.process import PROCESS_METRICS, ProcessGroup
 from evaluation.scores.scoring import SPLITS, group_by_session, group_turns
 
 _ROWS = (
@@ -61,6 +62,20 @@ def print_origins(console: Console, turns: Sequence[JudgedTurn], origin: Callabl
     for name, group in sorted(groups.items()):
         right = sum(judged.correct for judged in group)
         table.add_row(name, str(len(group)), str(right), str(len(group) - right))
+    console.print(table)
+
+
+def print_process(console: Console, groups: Sequence[ProcessGroup]) -> None:
+    """Print the searches of turns by the source of their answer; nothing for a small run, or if they are not known."""
+    if not groups or groups[-1].turns < _SMALL_RUN:
+        return
+    table = Table(title="Searches, by the source of the answer", title_justify="left")
+    table.add_column("")
+    for group in groups:
+        table.add_column(group.name, justify="right")
+    table.add_row("turns", *(str(group.turns) for group in groups))
+    for name, metric in PROCESS_METRICS.items():
+        table.add_row(metric.heading, *(group.format(name) for group in groups))
     console.print(table)
 
 

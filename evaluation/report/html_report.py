@@ -30,6 +30,7 @@ from evaluation.rules import OURS, Rules
 from evaluation.scores.answer_shown import ShownSummary, find_shown_answer, summarise_shown
 from evaluation.scores.losses import LOSSES, Loss, explain_loss
 from evaluation.scores.metrics import list_run_metrics
+from evaluation.scores.process import PROCESS_METRICS, ProcessGroup, read_process, summarise_process
 from evaluation.scores.scoring import (
     Scores,
     Slice,
@@ -141,6 +142,11 @@ class ReportPart:
             )
             for judged in self.turns
         )
+
+    @cached_property
+    def process(self) -> list[ProcessGroup]:
+        """Searches of the turns beside those that their answers need; empty if the set or the records do not state them."""
+        return summarise_process(read_process(judged, self.matched.get(judged.turn.key)) for judged in self.turns)
 
     @cached_property
     def risk(self) -> list[RiskCurve]:
@@ -326,6 +332,7 @@ def write_report(
         chosen=_VERDICT_CHOICES,
         words={"miss": "missing", "unjudged": "not judged"},
         loss_words=LOSSES,
+        process_metrics=PROCESS_METRICS,
         no_photo="no photo",
         link=_link_files(path.parent, find_source),
         total=sum(len(part.turns) for part in parts),

@@ -36,7 +36,13 @@ from evaluation.records import (
     index_questions,
     place_turn,
 )
-from evaluation.report.console_tables import print_conversations, print_latency, print_origins, print_scores
+from evaluation.report.console_tables import (
+    print_conversations,
+    print_latency,
+    print_origins,
+    print_process,
+    print_scores,
+)
 from evaluation.report.html_report import ReportPart, make_photo_loaders
 from evaluation.rules import OURS, Rules
 from evaluation.run.generate import Generation, generate
@@ -214,6 +220,7 @@ def judge_answers(
     print_conversations(console, judged, judging.display)
     print_scores(console, scores, name)
     print_origins(console, part.counted, part.find_origin)
+    print_process(console, part.process)
     if part.answer_shown is not None:
         console.print(str(part.answer_shown), markup=False, highlight=False)
     console.print(f"judge: {judging.judge.name}; rules: {judging.rules.name}", markup=False)

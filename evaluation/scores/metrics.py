@@ -14,6 +14,7 @@ from agents.base.command_options import Flag, Options
 from agents.base.named import ImportPath, import_object, look_up
 from evaluation.records import JudgedTurn
 from evaluation.scores import answer_words
+from evaluation.scores.process import PROCESS_METRICS
 
 Compute = Callable[[JudgedTurn, Sequence[str]], float]
 """Returns a metric of one turn, given the right answers: the ground truth first, then the accepted short ones if they are known."""
@@ -136,8 +137,9 @@ class MetricOptions(Options):
             place = look_up(reference, "metric", ValueError, attribute="function")
             assert isinstance(place, ImportPath)
             function = import_object(place, reference, "metric", ValueError)
-            if getattr(function, "__name__", None) not in METRICS:
+            if getattr(function, "__name__", None) not in (*METRICS, *PROCESS_METRICS):
                 raise ValueError(
                     f"{reference} is no metric; register the function with evaluation.scores.metrics.metric"
+                    " or evaluation.scores.process.process_metric"
                 )
         return self

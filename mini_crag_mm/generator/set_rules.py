@@ -111,6 +111,8 @@ def check_references(content: Content) -> Iterator[Finding]:
     for where, split, _, turn in _iterate_turns(content):
         if turn.entity:
             yield from check_reference(where, split, "entity", content.entities, turn.entity)
+        for reference in turn.other_entities:
+            yield from check_reference(where, split, "entity", content.entities, reference)
         for reference in turn.pages:
             if reference.startswith(WIKI_PREFIX):
                 if split not in titles.get(reference.removeprefix(WIKI_PREFIX), set()):
@@ -262,6 +264,9 @@ def check_answers(content: Content, wiki_texts: dict[str, str]) -> Iterator[Find
         entity = content.entities.get(turn.entity or "")
         if turn.source in ("kg", "both") and entity and not entity.in_graph:
             yield Finding(f"{where}: source is {turn.source}, but {entity.id} is not in the graph")
+        for other in turn.other_entities:
+            if turn.source not in ("kg", "both") or scene is None or other not in {*scene.entity_ids()} - {turn.entity}:
+                yield Finding(f"{where}: other_entities has {other}, whose facts the photo does not lead to")
         if turn.source in ("kg", "both") and turn.entity is None and turn.query_category not in DERIVED:
             yield Finding(f"{where}: source is {turn.source}, but no entity is named")
         if scene is None or not turn.accept:

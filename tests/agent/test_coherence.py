@@ -258,6 +258,7 @@ def test_a_modality_that_is_short_is_searched_for_again_and_all_turns_together()
     assert notes["searched_again"] == 1
     assert notes["pool"] == {"image": 1, "text": 3, "table": 2}
     assert full._notes["searched_again"] == 0
+    assert (short.searches, full.searches) == (("image", "web"), ())
 
 
 def test_a_picture_taken_to_show_something_else_gives_no_image_evidence() -> None:

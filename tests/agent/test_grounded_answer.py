@@ -139,6 +139,7 @@ def test_what_is_missing_is_searched_for_and_only_those_turns_are_asked_again() 
     assert high.shown[0].title == "BigBen" and HEIGHT in high.shown
     assert car.candidate is not None and (car.candidate.text, car.candidate.origin) == ("A red car.", "photo")
     assert (high.signals["grounded_answer.rounds"].value, car.signals["grounded_answer.rounds"].value) == (1, 0)
+    assert (high.searches, car.searches) == (("web",), ())
 
 
 def test_the_last_round_offers_no_search_and_a_search_in_it_is_a_refusal() -> None:
@@ -205,6 +206,7 @@ def test_another_part_of_the_photo_is_enlarged_and_searched_for() -> None:
 
     chat = answer([photo], ask, entities=entities, detector=ScriptedDetector([label]))
     assert photo.candidate is not None and photo.candidate.text == "Ann Lee."
+    assert photo.searches == ("image", "web"), "the part, and the facts of what it is most like"
     assert photo.alike[0].name == "Red Comet" and photo.close_ups[0][0] == "thing behind"
     assert 'then parts of it, enlarged: "thing behind"' in chat.requests[1].messages[-1].content
 

@@ -165,6 +165,7 @@ def test_image_search_searches_the_image_and_every_crop_and_keeps_each_picture_o
         (64, 48),
         (32, 32),
     ]  # the two crops hold the same pixels: asked once
+    assert dialog_turn.searches == ("image",), "one search, however many crops"
     assert [view.hits[0].entities[0].name for view in dialog_turn.views] == ["Eiffel Tower", "Big Ben", "Big Ben"]
     assert sorted(hit.entities[0].name for hit in dialog_turn.image_hits) == ["Big Ben", "Eiffel Tower"]
 

@@ -137,7 +137,8 @@ def test_what_general_knowledge_answers_is_neither_answerable_nor_unanswerable(
     question = tiny_content.questions["t_q003"].model_copy(update={"general_knowledge": True})
     scene = tiny_content.scenes[question.scene]
     assert (
-        collect_turn_facts("t_q003", question, scene, read_layout(built.layout)[scene.id], None)["answerable"] is None
+        collect_turn_facts("t_q003", question, scene, read_layout(built.layout)[scene.id], tiny_content)["answerable"]
+        is None
     )
 
 
