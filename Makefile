@@ -171,8 +171,9 @@ constraints: $(INSTALLED_DEV) ## Check that both sets of requirements can be res
 audit: $(INSTALLED_DEV) ## Look up the known vulnerabilities of all locks; fail on those that are not accepted
 	$(BIN)/python -m tools.audit
 
+# Without PRESET and PROFILE: what the Dockerfile names.
 preflight: $(INSTALLED_DEV) ## Check that this repository can be submitted to the competition
-	$(RUN) -m apps.preflight --preset $(PRESET)
+	$(RUN) -m apps.preflight $(if $(filter command environment,$(firstword $(origin PRESET))),--preset $(PRESET)) $(if $(filter command environment,$(firstword $(origin PROFILE))),--profile $(PROFILE))
 
 ##@ Maintain
 lock: $(INSTALLED_DEV) ## Write requirements-cpu.txt and the locks beside it from pyproject.toml, with hashes

@@ -61,6 +61,7 @@ VARIABLES = frozenset(
         "CRAG_PROFILE",
         "CRAG_CACHE",  # folder of indices, pictures and pages (``agents.base.cache_folder``)
         "CRAG_WEBSEARCH_CACHE_DIR",  # the organiser's page cache
+        "CRAG_CACHE_DIR",  # the organiser's cache of pictures
         "CRAG_API_KEY",  # of ``crag serve``
         "CRAG_GGUF",  # weights of one's own, which the profiles embedded, embedded_batch and laptop read
         "CRAG_MMPROJ",

@@ -15,6 +15,7 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag
 from agents.base.console import SafeConsole
 from agents.base.files import format_os_error
+from agents.base.named import is_path
 from agents.base.printing import print_error
 from agents.models.base import ModelError
 from agents.profiles.profile import ROOT, SettingsError
@@ -27,7 +28,7 @@ from apps.preflight.check import Check, check, run_check
 from apps.preflight.fork import run_fork
 from apps.preflight.hub_access import check_access
 from apps.preflight.memory import L40S_BYTES, estimate_memory
-from apps.preflight.rehearsal import check_import, check_rehearsal
+from apps.preflight.rehearsal import REHEARSAL_PROFILE, Submitted, check_submitted
 from apps.preflight.repository import check_dockerfile, check_files, check_requirements
 from apps.preflight.submission import (
     CHALLENGES,
@@ -36,6 +37,7 @@ from apps.preflight.submission import (
     check_limits,
     check_submission,
     list_models,
+    read_image_choices,
     write_submission,
 )
 from evaluation.records import EvaluationError
@@ -52,11 +54,17 @@ class PreflightOptions(ModelOptions, JsonOptions):
 
     group = "submission"
 
-    preset: Annotated[str, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
-        "best", description="preset to submit, by name or by the path of a .toml file"
+    preset: Annotated[str | None, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
+        None,
+        description="preset to submit, by name or by the path of a .toml file; not given: that of the Dockerfile (CRAG_PRESET), else best",
     )
-    profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
-        "gpu", description="profile at the competition, likewise"
+    profile: Annotated[str | None, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
+        None,
+        description="profile at the competition, likewise; not given: that of the Dockerfile (CRAG_PROFILE), else gpu",
+    )
+    rehearsal_profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
+        REHEARSAL_PROFILE,
+        description="profile under which an agent of ours is rehearsed on this machine; gpu where there is one",
     )
     task: Literal[1, 2, 3] | None = Field(None, description="first write aicrowd.json for this task")
     quick: bool = Field(False, description="skip the hub, the requirements and calls of the agent")
@@ -93,9 +101,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.agent_root is not None:
             checks = run_fork(options.agent_root, options.agent_python, options.cache, quick=options.quick)
             return _report(f"preflight: {options.agent_root}", checks, as_json=options.as_json)
+        of_image = [str(ROOT / name) if is_path(name) else name for name in read_image_choices(ROOT / "Dockerfile")]
+        preset, profile = options.preset or of_image[0], options.profile or of_image[1]
         config = RunConfig.read(
-            options.preset,
-            options.profile,
+            preset,
+            profile,
             chat_model=options.model_name,
             base_url=options.base_url,
             server=options.server,
@@ -109,8 +119,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print_error(f"error: {format_os_error(error)}")
         return 1
-    checks = run(config, options.profile, capacity=round(1e9 * options.gpu_gb), quick=options.quick)
-    return _report(f"preflight: {options.preset} under {options.profile}", checks, as_json=options.as_json)
+    checks = run(
+        config,
+        profile,
+        capacity=round(1e9 * options.gpu_gb),
+        quick=options.quick,
+        rehearsal_profile=options.rehearsal_profile,
+    )
+    return _report(f"preflight: {preset} under {profile}", checks, as_json=options.as_json)
 
 
 def _report(title: str, checks: Sequence[Check], *, as_json: bool) -> int:
@@ -147,7 +163,14 @@ def conclude(checks: Sequence[Check]) -> str:
     return ("; ".join(findings) or "ready to submit") + warnings
 
 
-def run(config: RunConfig, profile: str, *, capacity: int = L40S_BYTES, quick: bool = False) -> list[Check]:
+def run(
+    config: RunConfig,
+    profile: str,
+    *,
+    capacity: int = L40S_BYTES,
+    quick: bool = False,
+    rehearsal_profile: str = REHEARSAL_PROFILE,
+) -> list[Check]:
     """Run all checks, in the order of the table; ``profile`` is its name or path, as it was given."""
     checks = run_check("aicrowd.json", lambda: check_submission(SUBMISSION, config))
     task = next((number for number, name in CHALLENGES.items() if any(name in each.found for each in checks)), 2)
@@ -160,9 +183,8 @@ def run(config: RunConfig, profile: str, *, capacity: int = L40S_BYTES, quick: b
     checks += run_check("requirements", lambda: check_requirements(ROOT / "requirements.txt", quick=quick))
     checks += run_check("Dockerfile", lambda: check_dockerfile(ROOT / "Dockerfile"))
     checks += run_check("files", lambda: check_files(ROOT))
-    checks += run_check("import of agents.user_config", check_import)
-    checks += run_check("rehearsal", lambda: check_rehearsal(config, task, quick=quick))
-    return checks
+    submitted = Submitted(ROOT, Path(sys.executable), config.cache, task, rehearsal_profile)
+    return checks + run_check("rehearsal", lambda: check_submitted(submitted, quick=quick))
 
 
 def check_memory(config: RunConfig, capacity: int) -> Check:

@@ -8,8 +8,7 @@ import sys
 from pathlib import Path
 
 from apps.preflight.check import Check, check, run_program
-
-HOME = "/home/aicrowd"
+from apps.preflight.image import HOME, ImageError, read_dockerfile
 
 MAX_BYTES = 10_000_000  # larger files belong into a model repository: the submission is cloned and built as a whole
 PYTHON, PLATFORM = "3.11.13", "x86_64-manylinux_2_28"  # what the image of the Dockerfile has
@@ -26,6 +25,8 @@ def check_requirements(path: Path, *, quick: bool = False) -> Check:
     A dry run of uv's resolver decides; it downloads only metadata.
     """
     name = f"{path.name} installable"
+    if not path.is_file():
+        return Check(name, "failed", "there is none", f"git checkout {path.name}, or make lock-gpu")
     if quick or importlib.util.find_spec("uv") is None:
         return Check(name, "skipped", "--quick" if quick else "uv is not installed", "make preflight")
     options = f"--quiet --no-header --no-annotate --python-version {PYTHON} --python-platform {PLATFORM}"
@@ -42,14 +43,14 @@ def check_dockerfile(path: Path) -> list[Check]:
 
     These are root, in whose home models are cached, and /home/aicrowd.
     """
-    if not path.is_file():
-        return [Check("Dockerfile", "failed", "there is none", "git checkout Dockerfile")]
-    words = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    last = {line[0].upper(): line[1] for line in words if len(line) > 1}
-    user, folder = last.get("USER", "root"), last.get("WORKDIR", "/")
-    good = user in ("root", "0") and folder == HOME
+    try:
+        image = read_dockerfile(path)
+    except ImageError as error:
+        return [Check("Dockerfile", "failed", str(error), error.fix)]
+    good = image.user in ("root", "0") and image.folder == HOME
     fix = f"no USER, and WORKDIR {HOME}, as in the starter kit"
-    return [_lint_dockerfile(path), check("Dockerfile's user and folder", good, f"user {user}, {folder}", fix)]
+    found = f"user {image.user}, {image.folder}"
+    return [_lint_dockerfile(path), check("Dockerfile's user and folder", good, found, fix)]
 
 
 def _lint_dockerfile(path: Path) -> Check:
@@ -65,14 +66,25 @@ def _lint_dockerfile(path: Path) -> Check:
 
 
 def check_files(folder: Path) -> list[Check]:
-    """Check that no file of the repository is too large or has a key."""
-    listed = run_program(["git", "-C", str(folder), "ls-files", "-z"])
+    """Check that no file of the repository is too large or has a key.
+
+    The size in git counts: a file of git LFS is a pointer there.
+    """
+    listed = run_program(["git", "-C", str(folder), "ls-files", "-s", "-z"])
     if listed.returncode:
         return [Check("files", "skipped", "not a git repository", "run it in the clone to submit")]
-    files = [path for name in listed.stdout.split("\0") if name and (path := folder / name).is_file()]
-    large = [str(path.relative_to(folder)) for path in files if path.stat().st_size > MAX_BYTES]
+    entries = [line.partition("\t") for line in listed.stdout.split("\0") if line]
+    names_by_object = {entry.split()[1]: name for entry, _, name in entries}
+    sizes = run_program(
+        ["git", "-C", str(folder), "cat-file", "--batch-check=%(objectname) %(objectsize)"],
+        input="\n".join(names_by_object),
+    )
+    found = (line.split() for line in sizes.stdout.splitlines())
+    large = [names_by_object[words[0]] for words in found if words[-1].isdecimal() and int(words[-1]) > MAX_BYTES]
+    files = [path for _, _, name in entries if (path := folder / name).is_file()]
     keys = [str(path.relative_to(folder)) for path in files if _KEY.search(path.read_bytes())]
+    lfs = "git lfs track FILE && git add --renormalize FILE && git commit (git LFS), or keep it in a repository of the hub"
     return [
-        check("size of files", not large, "; ".join(large) or f"{len(files)}, none above 10 MB", "keep it in a hub"),
+        check("size of files", not large, "; ".join(large) or f"{len(files)}, none above 10 MB in git", lfs),
         check("keys in files", not keys, "; ".join(keys) or "none", "revoke the key, and take it out of the history"),
     ]

@@ -1,7 +1,6 @@
 """``aicrowd.json``: written for a task, and checked against the models that would be loaded."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +17,7 @@ from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import find_searches
 from apps.preflight.check import Check, check
 from apps.preflight.checkpoints import SEARCH_WEB, list_checkpoints
+from apps.preflight.image import read_dockerfile
 
 EVALUATION_SECONDS = 7.5 * 3600
 """Seconds that the evaluator gives all questions together (the challenge's page; 4 hours before)."""
@@ -119,7 +119,8 @@ def read_submission(path: Path, fix: str) -> Submission | Check:
             if there_is_none
             else format_os_error(error)
         )
-        return Check("aicrowd.json", "failed", finding, fix)
+        is_broken = not isinstance(error, FileNotFoundError)
+        return Check("aicrowd.json", "failed", finding, f"remove {path.name}, then {fix}" if is_broken else fix)
 
 
 def check_submission(path: Path, config: RunConfig) -> list[Check]:
@@ -210,19 +211,25 @@ def check_image_choices(preset: str, profile: str, dockerfile: Path) -> list[Che
         profile: Name of the profile, or the path of its file.
         dockerfile: The image's Dockerfile; its working directory is the repository.
     """
-    text = dockerfile.read_text(encoding="utf-8") if dockerfile.is_file() else ""
     checks = []
-    for name, choice, runs, folder in (("preset", preset, "best", PRESETS), ("profile", profile, "gpu", PROFILES)):
+    for name, choice, runs, folder in zip(
+        ("preset", "profile"), (preset, profile), read_image_choices(dockerfile), (PRESETS, PROFILES), strict=True
+    ):
         variable = f"CRAG_{name.upper()}"
-        values = re.findall(rf"^[^#\n]*\b{variable}[=\s]\s*[\"']?([\w./-]+)", text, re.MULTILINE)
-        runs = values[-1] if values else runs
         file = _locate(choice, folder, Path.cwd())
         good = file == _locate(runs, folder, ROOT)
-        fix = f"ENV {variable}={file.stem if file.parent == folder else choice} in the Dockerfile"
+        value = file.stem if file.parent == folder else choice
+        fix = f"ENV {variable}={value} in the Dockerfile, or leave --{name} out to check what the image runs"
         if not file.is_relative_to(ROOT):  # the image does not have it
             good, fix = False, f"copy {choice} to {folder.name}/{file.name}, then {variable}={file.stem}"
         checks.append(check(name, good, f"the image runs {runs}", fix))
     return checks
+
+
+def read_image_choices(dockerfile: Path) -> tuple[str, str]:
+    """Return the preset and the profile that the image runs: those of its Dockerfile, else ``best`` under ``gpu``."""
+    env = read_dockerfile(dockerfile).env if dockerfile.is_file() else {}
+    return env.get("CRAG_PRESET") or "best", env.get("CRAG_PROFILE") or "gpu"
 
 
 def _locate(choice: str, folder: Path, start: Path) -> Path:

@@ -450,6 +450,26 @@ def answer(agent: Any, request: Mapping[str, Any], blobs: Sequence[bytes]) -> di
     }
 
 
+def watch(agent: Any) -> Callable[[], dict[str, list[str]]]:
+    """Return the function that says what an agent derived from our own could not do: what failed to load, stages that got no time."""
+    if not any(base.__module__ == "agents.crag_agent" for base in type(agent).__mro__):
+        return dict
+    records: list[dict[str, Any]] = []
+    agent.trace_to(None, records.extend)
+
+    def report() -> dict[str, list[str]]:
+        stages = [stage for record in records for stage in record["stages"]]
+        cut = {
+            each["stage"]
+            for each in stages
+            if each["status"] not in ("ran", "reduced") and each.get("cause") in ("time", "hanging")
+        }
+        failures = agent.warm_up().failures  # it has warmed up, and only says how
+        return {"failures": [f"{step.name}: {step.error}" for step in failures], "cut": sorted(cut)}
+
+    return report
+
+
 def block_network() -> list[str]:
     """Refuse every connection of this process from now on, for good, but those to sockets of this machine's files.
 
@@ -501,24 +521,28 @@ def main(descriptor: int) -> None:
     parent = Parent(Channel(socket.socket(fileno=descriptor)))
     prepare_imports(root, offer_modules(parent))
     agent: Any = None
+    tried: list[str] = []
+    look_inside: Callable[[], dict[str, list[str]]] = dict
     while (work := parent.work.get()) is not None:
         request, blobs = work
         try:
             faulthandler.dump_traceback_later(request["seconds"])  # the log shows where an agent hangs
             if request["do"] == "start":
                 if request["offline"]:
-                    block_network()
+                    tried = block_network()
                 if request["memory"] is not None:
                     limit_memory(request["memory"])
                 agent = load_agent(request, parent)
+                look_inside = watch(agent) if request["offline"] else look_inside
                 reply: dict[str, Any] = {"batch_size": int(agent.get_batch_size())}
             else:
                 reply = answer(agent, request, blobs)
+            reply["inside"] = look_inside()
         except Exception as error:  # noqa: BLE001 - an agent raises anything, and may answer the next batch
             reply = explain(error)
         finally:
             faulthandler.cancel_dump_traceback_later()
-        parent.say(said="done", **reply)
+        parent.say(said="done", connections=tried, **reply)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ class ForeignAgentPlace:
         log: File of what the agent prints.
         seconds: Seconds a turn after which it counts as hung.
         memory: Bytes that its process may take; None: any number.
-        offline: Whether its process is refused every connection.
+        offline: Whether its process is refused every connection, and reports what it tried.
+        env: Environment of its process; None: that of this one.
     """
 
     root: Path
@@ -75,6 +76,7 @@ class ForeignAgentPlace:
     seconds: float
     memory: int | None = None
     offline: bool = False
+    env: Mapping[str, str] | None = None
 
     def describe(self) -> dict[str, Any]:
         """Return what run.json notes of it."""
@@ -120,7 +122,7 @@ class _Process:
                     env={
                         "PYTHONUNBUFFERED": "1",
                         **({} if pages is None else {_PAGES: str(pages)}),
-                        **os.environ,
+                        **(os.environ if place.env is None else place.env),
                     },
                     pass_fds=[theirs.fileno()],
                     stdin=subprocess.DEVNULL,
@@ -183,6 +185,10 @@ class ForeignAgent(BaseAgent):
         read_page: Reads pages for the kit's ``WebSearchResult``.
         pages: Folder that a ``WebSearchResult`` of its own reads, unless the environment names one.
 
+    Attributes:
+        connections: Connections that an offline agent has tried so far.
+        inside: What ``agent_child.watch`` says of an offline agent of ours.
+
     Raises:
         EvaluationError: It cannot be built.
     """
@@ -202,6 +208,8 @@ class ForeignAgent(BaseAgent):
         self._read_page, self._pages = read_page, pages
         self._process: _Process | None = None
         self._deaths = 0
+        self.connections: list[str] = []
+        self.inside: dict[str, list[str]] = {}
         try:
             self._batch_size = self._start()
         except ForeignAgentError as error:
@@ -289,6 +297,7 @@ class ForeignAgent(BaseAgent):
         except BaseException:  # Ctrl-C amid a frame
             self._kill()
             raise
+        self.connections, self.inside = list(reply.get("connections", [])), dict(reply.get("inside", {}))
         if "error" in reply:
             where = f"; {self._place.log.name} has its traceback" if request["do"] == "answer" else ""
             raise ForeignAgentError(f"{reply['error']}{where}", reply.get("traceback", ""))
@@ -363,6 +372,7 @@ def _check_done(reply: dict[str, Any]) -> dict[str, Any]:
     )
     forms = {"error": str, "batch_size": int, "returned": str, "answers": list}
     fits = fits and isinstance(reply.get("traceback", ""), str)
+    fits = fits and isinstance(reply.get("connections", []), list) and isinstance(reply.get("inside", {}), dict)
     if not fits or not any(isinstance(reply.get(name), form) for name, form in forms.items()):
         raise FrameError("an answer of another form")
     return reply

@@ -12,9 +12,7 @@ from typing import Any
 
 import pytest
 
-from agents.crag_agent import CragAgent
-from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import ROOT, Limits, Profile
+from agents.profiles.profile import ROOT, Profile
 from agents.profiles.weights import cached_revision, resolve_weights, with_found_weights
 from agents.search.build_index import main as build_index
 from agents.search.hits import SearchError
@@ -34,7 +32,6 @@ from apps.preflight.submission import (
     list_models,
     write_submission,
 )
-from tests.agent.scripted import ScriptedChat, ScriptedPipeline, WordOverlapReranker
 from tests.search.conftest import write_sources
 from tests.support.local_configs import use_local_configs
 
@@ -198,8 +195,8 @@ def test_the_image_has_to_run_the_preset_that_is_checked(tmp_path: Path) -> None
     dockerfile.write_text("FROM x\n")
     assert {each.state for each in check_image_choices("best", "gpu", dockerfile)} == {"ok"}
     preset, profile = check_image_choices("cruise", "gpu_fp8", dockerfile)
-    assert preset.fix == "ENV CRAG_PRESET=cruise in the Dockerfile"
-    assert (profile.state, profile.fix) == ("failed", "ENV CRAG_PROFILE=gpu_fp8 in the Dockerfile")
+    assert preset.fix == "ENV CRAG_PRESET=cruise in the Dockerfile, or leave --preset out to check what the image runs"
+    assert profile.state == "failed" and profile.fix.startswith("ENV CRAG_PROFILE=gpu_fp8 in the Dockerfile, or leave")
     dockerfile.write_text(
         "FROM x\nENV CRAG_PRESET=best \\\n    CRAG_PROFILE=gpu_fp8\n# CRAG_PRESET=own\nENV CRAG_PRESET cruise\n"
     )
@@ -243,10 +240,9 @@ def test_a_cache_filled_with_a_commit_is_found_without_its_main(
     assert resolve_weights("us/model") == "us/model"
 
 
-CALL = {"way": "with a search pipeline", "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4}
 REPORT: dict[str, Any] = {
-    "start_up": 12.0, "failures": [], "tokenizer": "Llama", "attempts": [],
-    "calls": [CALL, {**CALL, "way": "with given evidence"}],
+    "start_up": 12.0, "failures": [], "cut": [], "tokenizer": "Llama", "attempts": [],
+    "turns": 4, "seconds": 40.0, "answers": ["a"] * 4, "tokens": [7] * 4,
 }  # fmt: skip
 
 
@@ -265,12 +261,6 @@ def test_only_what_was_looked_at_is_ready(checks: list[Check], caption: str) -> 
     assert is_ready(checks) is caption.startswith("ready")
 
 
-def test_the_rehearsal_keeps_to_the_challenges_time_whatever_its_profile() -> None:
-    limits = rehearsal._limit_times(RunConfig.read("best", "embedded")).settings.limits
-    assert (limits.seconds_per_turn, limits.seconds_per_dialog) == (10.0, 30.0)
-    assert limits.evidence_tokens == RunConfig.read("best", "embedded").settings.limits.evidence_tokens
-
-
 @pytest.mark.parametrize(
     ("change", "failing"),
     [
@@ -278,10 +268,10 @@ def test_the_rehearsal_keeps_to_the_challenges_time_whatever_its_profile() -> No
         ({"attempts": ["connect ('1.2.3.4', 443)"]}, "offline"),
         ({"failures": ["load reranker: gone"]}, "offline"),
         ({"start_up": 601.0}, "time"),
-        ({"calls": [CALL, {**CALL, "seconds": 40.5}]}, "time"),  # the challenge gives a turn 10 s, whatever the profile
-        ({"calls": [CALL, {**CALL, "answers": ["a"] * 3}]}, "answers"),
-        ({"calls": [{**CALL, "answers": ["a"] * 3 + [" "]}]}, "answers"),
-        ({"calls": [{**CALL, "tokens": [75] * 4}]}, "answers"),
+        ({"seconds": 40.5}, "time"),  # the challenge gives a turn 10 s, whatever the profile
+        ({"answers": ["a"] * 3}, "answers"),
+        ({"answers": ["a"] * 3 + [" "]}, "answers"),
+        ({"tokens": [75] * 4}, "answers"),
     ],
 )
 def test_the_report_of_the_rehearsal_is_judged_by_the_limits(change: dict[str, Any], failing: str | None) -> None:
@@ -290,39 +280,34 @@ def test_the_report_of_the_rehearsal_is_judged_by_the_limits(change: dict[str, A
 
 
 def test_an_agent_that_keeps_the_time_by_leaving_stages_out_is_no_ok() -> None:
-    [_, timed, _] = rehearsal.judge({**REPORT, "calls": [{**CALL, "cut": ["answer"]}]})
+    [_, timed, _] = rehearsal.judge({**REPORT, "cut": ["answer"]})
     assert (timed.name, timed.state) == ("time", "warning") and timed.found.endswith("too little for: answer")
 
 
-def test_a_stage_that_got_no_time_is_told() -> None:
-    limits = Limits(seconds_per_turn=1e-6, margin_seconds=0.0)
-    settings = Settings(stages=("queries", "web_search", "evidence", "answer", "finalise"), limits=limits)
-    models = ModelSet(Profile(name="p", models={}), Path("unused"), ready={"chat": ScriptedChat(lambda _: "330 m")})
-    agents = (CragAgent(each, settings=settings, models=models) for each in (ScriptedPipeline({}, {}), None))
-    assert "answer" in rehearsal.rehearse(*agents)["calls"][0]["cut"]
-
-
-def test_an_agent_is_called_in_both_ways() -> None:
-    chat = ScriptedChat(lambda request: "330 m" if "330" in request.messages[-1].content else "I don't know")
-    models = ModelSet(
-        Profile(name="p", models={}), Path("unused"), ready={"chat": chat, "reranker": WordOverlapReranker()}
-    )
-    settings = Settings(stages=("image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"))
-    pipeline = ScriptedPipeline({}, {})
-    report = rehearsal.rehearse(*(CragAgent(each, settings=settings, models=models) for each in (pipeline, None)))
-    ways = {call["way"]: call["answers"] for call in report["calls"]}
-    assert ways["with a search pipeline"] == ["I don't know"] * 8
-    assert "330 m" in ways["with given evidence"]
-    assert {check.state for check in rehearsal.judge({**report, "attempts": []})} == {"ok"}
-
-
-def test_importing_the_agent_is_quick_and_loads_nothing() -> None:
-    assert rehearsal.check_import().state == "ok"
+def test_the_agents_process_has_the_images_environment_and_the_challenges_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"CRAG_PRESET": "cruise", "CRAG_REPLY_TOKENS": "1", "CRAG_CACHE_DIR": "pictures"}.items():
+        monkeypatch.setenv(name, value)  # of whoever runs the preflight: the image has its own
+    image = {
+        "CRAG_PRESET": "direct_rag",
+        "CRAG_PROFILE": "gpu_fp8",
+        "PATH": "/opt/bin",
+        "HF_HOME": "/models",
+        "MINE": "1",
+    }
+    env = rehearsal.make_environment(image, tmp_path)
+    assert (env["CRAG_PRESET"], env["CRAG_PROFILE"], env["MINE"]) == ("direct_rag", "gpu_fp8", "1")
+    assert (env["CRAG_CACHE"], env["CRAG_CACHE_DIR"], env["HF_HUB_OFFLINE"]) == (str(tmp_path), "pictures", "1")
+    assert env["PATH"] != "/opt/bin" and "CRAG_REPLY_TOKENS" not in env and env.get("HF_HOME") != "/models"
+    ours = rehearsal.make_environment(image, tmp_path, "embedded")
+    assert (ours["CRAG_PROFILE"], ours["CRAG_LIMITS__SECONDS_PER_TURN"]) == ("embedded", "10")
+    assert ours["CRAG_LIMITS__SECONDS_PER_DIALOG"] == "30"
 
 
 def test_the_network_is_shut_for_the_whole_process() -> None:
     code = (
-        "from apps.preflight.rehearsal import block_network\n"
+        "from evaluation.run.agent_child import block_network\n"
         "tried = block_network()\n"
         "import socket, urllib.request\n"
         "for reach in (lambda: socket.create_connection(('127.0.0.1', 9)), lambda: urllib.request.urlopen('http://example.org')):\n"
@@ -365,6 +350,8 @@ def test_a_check_that_breaks_has_failed() -> None:
 def test_quick_leaves_the_resolver_out_and_says_so() -> None:
     finding = repository.check_requirements(ROOT / "requirements.txt", quick=True)
     assert finding.state == "skipped" and "--quick" in finding.found
+    gone = repository.check_requirements(ROOT / "requirements_of_nobody.txt", quick=True)
+    assert (gone.state, gone.found) == ("failed", "there is none")
 
 
 def test_large_files_and_keys_are_named(tmp_path: Path) -> None:
@@ -374,7 +361,7 @@ def test_large_files_and_keys_are_named(tmp_path: Path) -> None:
     (tmp_path / "untracked.txt").write_text("hf_" + "b" * 34)
     subprocess.run(["git", "-C", str(tmp_path), "add", "weights.bin", "notes.txt"], check=True)
     size, keys = repository.check_files(tmp_path)
-    assert (size.state, size.found) == ("failed", "weights.bin")
+    assert (size.state, size.found) == ("failed", "weights.bin") and "git lfs" in size.fix
     assert (keys.state, keys.found) == ("failed", "notes.txt")
 
 

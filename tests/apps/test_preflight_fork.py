@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from apps.preflight import __main__ as preflight
-from apps.preflight import fork
+from apps.preflight import fork, rehearsal
 from apps.preflight.check import Check
 from apps.preflight.fork import run_fork
+from tests.apps.clones import commit
 from tests.evaluation.kits import kit as kit
 from tests.evaluation.kits import own_python as own_python
 
@@ -26,9 +27,10 @@ def root(kit: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     table = {"challenge_id": "multi-turn-qa", "gpu": True, "hf_models": [MODEL], "authors": ["somebody"]}
     (kit / "aicrowd.json").write_text(json.dumps(table))
     (kit / "requirements.txt").write_text("")
-    (kit / "Dockerfile").write_text("FROM python:3.11\nWORKDIR /home/aicrowd\n")
+    (kit / "Dockerfile").write_text("FROM python:3.11\nWORKDIR /home/aicrowd\nCOPY . .\n")
     subprocess.run(["git", "init", "-q", str(kit)], check=True)
-    monkeypatch.setattr(fork, "open_search", lambda *_, **__: lambda query, k: [])
+    commit(kit)
+    monkeypatch.setattr(rehearsal, "open_search", lambda *_, **__: lambda query, k: [])
     monkeypatch.setattr(
         fork, "check_requirements", lambda *_, **__: Check("requirements.txt installable", "ok", "0 packages")
     )
@@ -73,18 +75,21 @@ def test_what_would_cost_the_submission_fails(
         f"    def batch_generate_response(self, queries, images, message_histories):\n        {line}\n"
     )
     (root / "agents" / "user_config.py").write_text(agent)
+    commit(root)
     [bad] = [each for each in run_fork(root, own_python, tmp_path / "cache") if each.state == "failed"]
     assert found in bad.found and bad.fix
 
 
 def test_answers_that_the_evaluator_cuts_are_told(root: Path, own_python: Path, tmp_path: Path) -> None:
     (root / "agents" / "helpers.py").write_text("def reply(*_): return 'word ' * 75\n")
+    commit(root)
     checks = run_fork(root, own_python, tmp_path / "cache")
     assert states(checks)["answers"] == "warning" and preflight.conclude(checks).startswith("ready to submit")
 
 
 def test_an_agent_that_cannot_be_built_fails_with_its_reason(root: Path, own_python: Path, tmp_path: Path) -> None:
     (root / "agents" / "user_config.py").write_text("import vllm_of_nobody\n")
+    commit(root)
     [bad] = [each for each in run_fork(root, own_python, tmp_path / "cache") if each.state == "failed"]
     assert bad.name == "rehearsal" and "No module named 'vllm_of_nobody'" in bad.found
 
@@ -102,6 +107,7 @@ def test_faults_of_its_aicrowd_json_are_found(
 ) -> None:
     path = root / "aicrowd.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    commit(root)
     checks = run_fork(root, own_python, root.parent, quick=True)
     assert [each.name for each in checks if each.state == "failed"] == [failing]
 

@@ -53,7 +53,7 @@ REPLY = "a reply of the model's server that the user chose, within its time"
 ALLOWED: Mapping[str, Mapping[str, str]] = {
     "print": {
         "agents/base/printing.py": "the function itself",
-        "apps/preflight/rehearsal.py": "JSON for the process that started it",
+        "apps/preflight/agent_import.py": "JSON for the process that started it",
     },
     "decode": {
         "agents/models/picture_files.py": "the function itself: bytes, pixels, reads and seconds are bounded",
@@ -79,6 +79,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/search/pdf_pages.py": "the function itself, in document_process: bytes, pages, seconds and memory are bounded",
         "agents/search/retrieved.py": INDEX,
         "agents/time_limits/subprocess_worker.py": "a line of the process that started it",
+        "apps/preflight/image.py": OWN,
         "apps/preflight/rehearsal.py": OWN_PROCESS,
         "apps/preflight/repository.py": OWN_PROCESS,
         "apps/preflight/submission.py": OWN,
@@ -99,6 +100,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     },
     "walk": {
         "agents/search/collection.py": "the function itself: what leads out of the folder is left out",
+        "apps/preflight/image.py": "a checkout in a new folder",
         "evaluation/judge/organiser_prompt.py": "a checkout that the user names",
     },
 }
