@@ -241,7 +241,7 @@ class Stage(ABC):
     # Names by which ``--without`` leaves it out together with others
     groups: ClassVar[tuple[str, ...]] = ()
     # Which search the preset needs because of it
-    searches: ClassVar[Literal["image", "web"] | None] = None
+    searches: ClassVar[Literal["image", "web", "both"] | None] = None
     # Seconds below which the stage is skipped; 0: never
     min_seconds: float = 0.0
     # Seconds below which it does less. Both count until its own times are known (``agents.runner.guard.Estimates``)

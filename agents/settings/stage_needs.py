@@ -38,7 +38,7 @@ def _chat_roles(stage: Stage, prompts: PromptLibrary) -> list[str]:
 def find_searches(settings: Settings) -> tuple[bool, bool]:
     """Return whether a preset searches images, and whether it searches the web."""
     searches = {stage.searches for stage in settings.stage_classes.values()}
-    return "image" in searches, "web" in searches
+    return not searches.isdisjoint(("image", "both")), not searches.isdisjoint(("web", "both"))
 
 
 def count_images(settings: Settings) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,11 @@ ORGANISER_COLUMNS = (
     "query", "ground_truth", "agent_response", "total_turn_count", "interaction_id_history",
     "is_exact_match", "is_correct", "is_miss", "is_semantically_correct", "api_response",
 )  # fmt: skip
+FACTS = ("same_photo", "answerable", "source", "hops", "identity")
+"""Facts of a turn that the table has; the searches that an answer needs (``TurnFacts.steps``) stay with the data set."""
+
 OUR_COLUMNS = (
-    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", "same_photo", "answerable", "source", "hops", "identity",
-    JUDGE_FAILED, "error_cause",
+    "is_hallucination", "seconds", "batch_seconds", "error", "image_note", *FACTS, JUDGE_FAILED, "error_cause",
 )  # fmt: skip
 COLUMNS = ORGANISER_COLUMNS + OUR_COLUMNS
 
@@ -53,7 +55,7 @@ def build_turn_table(
         cost = (costs or {}).get(judged.turn.key)
         verdicts = (judged.exact, judged.correct, judged.miss, judged.semantic, judged.reason, judged.hallucination)
         spent = [getattr(cost, name, None) for name in ("seconds", "batch_seconds", "error", "image_note")]
-        facts = asdict(judged.facts).values()
+        facts = [getattr(judged.facts, name) for name in FACTS]
         rows.append(
             (*judged.turn.to_dict().values(), *verdicts, *spent, *facts, judged.judge_failed, judged.turn.error_cause)
         )

@@ -269,7 +269,7 @@ def _has_searched(record: TurnRecord) -> bool | None:
     """Return whether a stage has found anything or looked for it; None for a record without stages."""
     if not record.stages:
         return None
-    return any(stage.pictures or stage.evidence or stage.notes.get("pages") is not None for stage in record.stages)
+    return bool(record.searches) or any(stage.pictures or stage.evidence for stage in record.stages)
 
 
 def _is_cut(record: TurnRecord, sighting: Sighting | None, sources: Sequence[str]) -> bool:

@@ -30,6 +30,8 @@ class FromEvidence(Chat):
     def reply(self, request: ChatRequest) -> ChatReply:
         chat_reply = super().reply(request)
         heights = _HEIGHT.findall("\n".join(message.content for message in request.messages))
+        if chat_reply.text.startswith("{"):
+            return chat_reply  # a search
         text = chat_reply.text.replace("330", heights[-1]) if heights else IDK
         return ChatReply(text, "stop", chat_reply.logprobs)
 

@@ -26,6 +26,7 @@ Confidence: 1.0
 Final answer: {answer}"""
 _NUMBER = re.compile(r"tower (\d+-\d+)")
 _CITING = "[1][3]"  # stands in prompts that want citations
+_TOOL = '{"tool": "web_search", "box": null'  # in the prompt of the agent that chooses its searches
 
 
 def numbers_in(text: str) -> list[str]:
@@ -52,6 +53,8 @@ class Chat:
     def reply(self, request: ChatRequest) -> ChatReply:
         """The reply to one request."""
         prompt = "\n".join(message.content for message in request.messages)
+        if _TOOL in prompt and "You called" not in prompt:
+            return ChatReply(f'{_TOOL}, "query": "How high is it?"}}', "stop")
         answer = _height(prompt)
         if _CITING in prompt:
             answer = f"{answer[:-1]} [1]."
