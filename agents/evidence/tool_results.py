@@ -22,12 +22,12 @@ _WORD = re.compile(r"\w+")
 
 
 def list_pictured(hits: Iterable[ImageHit]) -> Iterator[Evidence]:
-    """Yield each entity of each picture, with its cosine as ``retrieval`` and its facts as text."""
+    """Yield each entity of each picture; its text says how alike the picture is, for whoever checks the answer too, and its facts."""
     for hit in hits:
         for entity in hit.entities:
             text = "; ".join(f"{key}: {value}" for key, value in facts(entity.attributes))
             shown = cut_words(without_special_tokens(text), _FACTS) or "no facts are known of it"
-            yield Evidence(shown, "kg", entity.name, hit.url, hit.score)
+            yield Evidence(f"likeness {hit.score:.2f} of 1; {shown}", "kg", entity.name, hit.url, hit.score)
 
 
 def list_pages(query: str, hits: Iterable[WebHit], texts: Mapping[str, PageText]) -> Iterator[Evidence]:

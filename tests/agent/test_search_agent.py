@@ -115,7 +115,8 @@ def test_a_part_of_the_photo_is_searched_and_all_that_was_found_is_shown() -> No
     asked = turn("How high is the small one?")
     chat = ask([asked], WHOLE, PART, WEB, say("The old barn is 9 m high."))
     last = chat.requests[-1].messages[-1].content
-    assert '- "Old Mill" (likeness 0.9) "height: 31 m"' in last and '- "Old Barn" (likeness 0.9) "height: 9 m"' in last
+    for name, height in (("Old Mill", "31 m"), ("Old Barn", "9 m")):
+        assert f'- "{name}": "likeness 0.90 of 1; height: {height}"' in last
     assert '[1] "BigBen": "Big Ben height is 96 metres"' in last
     assert '"box": [0.0, 0.0, 0.5, 0.5]' in last and asked.queries == ("Big Ben height",)
     assert {chunk.title for chunk in asked.shown} >= {"Old Mill", "Old Barn", "BigBen"}
@@ -263,7 +264,7 @@ def test_a_picture_shows_the_names_and_facts_of_its_things() -> None:
     named, bare = hit("Old Mill", 0.91, height="31 m", built="[[1874]]"), hit("Old Barn", 0.6)
     chunks = [*list_pictured([named, bare])]
     assert [(each.title, each.retrieval) for each in chunks] == [("Old Mill", 0.91), ("Old Barn", 0.6)]
-    assert chunks[0].text == "height: 31 m; built: 1874" and "no facts" in chunks[1].text
+    assert chunks[0].text == "likeness 0.91 of 1; height: 31 m; built: 1874" and "no facts" in chunks[1].text
 
 
 def test_the_newest_results_keep_their_place_in_the_budget() -> None:
