@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agents.base.files import TooLargeError, parse_json
+from agents.search.documents.errors import UnreadableError
+from agents.search.documents.sheets import read_rows, read_workbook
 from agents.search.index_sources import SourceError
-from agents.search.office_files import read_word, read_workbook
+from agents.search.office_files import read_word
 from agents.search.pdf_pages import PdfDocument, read_pdf
+from agents.search.reading import Reading
 from agents.search.searchers import reason
 from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, SubprocessWorker
 
 _MAX_REPLY = 100_000_000  # bytes of the result; one long text in each cell of a sheet has more
-
-
-class UnreadableError(ValueError):
-    """A document cannot be read; the message is the reason, in one line."""
 
 
 def read_pdf_apart(path: Path) -> PdfDocument:
@@ -41,12 +41,26 @@ def read_word_apart(path: Path) -> tuple[str, str]:
     return title, text
 
 
-def read_workbook_apart(path: Path) -> dict[str, list[list[str]]]:
+def read_workbook_apart(path: Path) -> dict[str, Reading]:
     """Read a workbook as ``read_workbook`` does, in the process; its errors are those of ``read_pdf_apart``."""
-    return dict(_read("workbook", path))
+    return {name: Reading.from_fields(fields) for name, fields in _read("workbook", path).items()}
 
 
-_READERS = {"pdf": lambda path: asdict(read_pdf(path)), "word": read_word, "workbook": read_workbook}
+def read_rows_apart(path: Path) -> list[list[str]]:
+    """Read a workbook as ``read_rows`` does, in the process; its errors are those of ``read_pdf_apart``."""
+    return [[str(cell) for cell in row] for row in _read("rows", path)]
+
+
+def _to_fields(readings: dict[str, Reading]) -> dict[str, Any]:
+    return {name: reading.to_fields() for name, reading in readings.items()}
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    "pdf": lambda path: asdict(read_pdf(path)),
+    "word": read_word,
+    "workbook": lambda path: _to_fields(read_workbook(path)),
+    "rows": read_rows,
+}
 _RAISED: dict[str, type[Exception]] = {each.__name__: each for each in (SourceError, UnreadableError)}
 
 SECONDS = 100.0
@@ -86,7 +100,7 @@ def read_bytes(data: bytes) -> bytes:
         message = f"it has {len(reply):,} bytes of text, at most {_MAX_REPLY:,} are read; divide it"
     except SourceError as error:
         kind, message = SourceError, str(error)
-    except TooLargeError as error:
+    except (TooLargeError, UnreadableError) as error:
         message = str(error)
     except MemoryError:
         message = f"it takes more than {MAX_MEMORY >> 30} GB of memory to read; divide it"

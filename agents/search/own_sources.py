@@ -24,14 +24,16 @@ from agents.base.files import (
 from agents.base.worker_processes import Each, map_locally
 from agents.models.picture_files import MAX_FILE_BYTES
 from agents.search.collection import list_files
-from agents.search.document_process import UnreadableError, read_pdf_apart, read_word_apart, read_workbook_apart
+from agents.search.document_process import read_pdf_apart, read_rows_apart, read_word_apart, read_workbook_apart
+from agents.search.documents.errors import UnreadableError
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.page_text import check_tags
 from agents.search.pages.web_cache import cache_name
+from agents.search.reading import sum_readings
 from agents.search.searchers import reason
-from agents.texts.markdown_tables import repeat_headers, write_table
+from agents.texts.markdown_tables import repeat_headers
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table other than attributes
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif")
@@ -231,14 +233,14 @@ def _cells(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _cells_of_workbook(table: Path) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the cells of a workbook's first sheet."""
     try:
-        sheets = read_workbook_apart(table)
+        rows = read_rows_apart(table)
     except UnreadableError as error:
         raise SourceError(f"cannot read {table}: {error}") from error
-    numbered = [(number, row) for number, row in enumerate(next(iter(sheets.values()), []), 1) if any(row)]
-    (_, header), *rows = numbered or [(1, [])]
+    numbered = [(number, row) for number, row in enumerate(rows, 1) if any(row)]
+    (_, header), *filled = numbered or [(1, [])]
     names = [_name_column(cell) for cell in header]
     _check_columns(table, names)
-    for number, row in rows:
+    for number, row in filled:
         where = f"{table}: row {number}"
         if any(text for name, text in zip(names, row, strict=True) if not name):
             raise SourceError(f"{where}: a cell is in a column without a name")
@@ -366,13 +368,14 @@ def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
 
 
 def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
-    read = {name: [row for row in rows if any(row)] for name, rows in read_workbook_apart(path).items()}
-    sheets = {name: rows for name, rows in read.items() if rows}
-    titles = [f"{path.stem}, {name}" if len(sheets) > 1 else path.stem for name in sheets]
-    return [
-        Page(f"{url}#{name}", title, write_table(rows))
-        for title, (name, rows) in zip(titles, sheets.items(), strict=True)
-    ], ""
+    """Read the sheets of a workbook.
+
+    Returns:
+        A page for each sheet with text, and what is left out.
+    """
+    readings = read_workbook_apart(path)
+    pages = [Page(f"{url}#{name}", reading.title, reading.text) for name, reading in readings.items() if name]
+    return pages, "; ".join(map(str, sum_readings([*readings.values()]).left_out))
 
 
 def _title(page: str) -> str:

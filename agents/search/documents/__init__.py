@@ -1,0 +1,1 @@
+"""Readers of PDF, Word and Excel files."""
