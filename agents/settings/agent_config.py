@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from agents.base.cache_folder import DEFAULT_CACHE
+from agents.base.cache_folder import DEFAULT_CACHE, default_cache
 from agents.base.named import canonical, parse_name
 from agents.profiles.profile import MODELS, PROMPTS, Profile, SettingsError, load_profile
 from agents.settings.presets import Settings, load_settings, parse_key, unknown_variables
@@ -42,7 +42,7 @@ class AgentConfig:
         """``CRAG_PRESET`` (default ``best``) under ``CRAG_PROFILE`` (default ``gpu`` with CUDA, else ``embedded``).
 
         A variable ``CRAG_...`` that names nothing is logged and does not stop the agent: the evaluator's machine may have variables of its
-        own, such as ``CRAG_MOCK_API_URL``. Commands, the preflight among them, refuse it.
+        own, such as ``CRAG_MOCK_API_URL``. Commands, the preflight among them, refuse it. Weights are read below ``CRAG_CACHE``.
 
         Raises:
             SettingsError: Preset or profile are unknown or malformed.
@@ -52,7 +52,7 @@ class AgentConfig:
             import torch  # only an agent that is built needs it
 
             profile = "gpu" if torch.cuda.is_available() else "embedded"
-        config, unknown = cls._read(os.environ.get("CRAG_PRESET", "best"), load_profile(profile))
+        config, unknown = cls._read(os.environ.get("CRAG_PRESET", "best"), load_profile(profile), cache=default_cache())
         for message in unknown:
             log.warning("%s", message)
         return config
