@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 try:
-    from agents.base.signals import sigterm_as_ctrl_c
+    from agents.time_limits.signals import run_program
     from evaluation.run.command import main
 except ModuleNotFoundError as error:  # a library: this is not the environment that has them
     sys.exit(
@@ -13,5 +13,4 @@ except ModuleNotFoundError as error:  # a library: this is not the environment t
     )
 
 if __name__ == "__main__":
-    with sigterm_as_ctrl_c():
-        sys.exit(main())
+    run_program(main)

@@ -14,7 +14,7 @@ from typing import Any
 
 from agents.base.data_folder import ROOT, is_installed
 from agents.base.printing import print_error, print_text
-from agents.base.signals import INTERRUPTED, sigterm_as_ctrl_c
+from agents.time_limits.signals import INTERRUPTED, end_if_stopped, sigterm_as_ctrl_c
 
 _SHELLS = ("bash", "zsh", "tcsh")
 _COMPLETION = "completion"
@@ -78,11 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # an answer is not lost where the locale lacks one of its letters
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        return _run([*(sys.argv[1:] if arguments is None else arguments)] or ["--help"])
-    except KeyboardInterrupt:
-        print_error("stopped")
-        return INTERRUPTED
+    return _run([*(sys.argv[1:] if arguments is None else arguments)] or ["--help"])
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -105,7 +101,13 @@ def _run(arguments: Sequence[str]) -> int:
     from agents.base.command_options import called
 
     with called(f"crag {name}"), sigterm_as_ctrl_c():
-        return int(command.load().main(rest))
+        try:
+            status = int(command.load().main(rest))
+        except KeyboardInterrupt:
+            print_error("stopped")
+            status = INTERRUPTED
+        end_if_stopped(status)
+        return status
 
 
 def version() -> str:

@@ -5,10 +5,7 @@ The middlewares know no route. Time limits belong to the protocol below them, wh
 
 import asyncio
 import contextlib
-import os
 import socket
-import sys
-import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from types import FrameType
 from typing import Annotated, Any, TypeVar
@@ -27,7 +24,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agents.base.command_options import Flag, Options
 from agents.base.printing import print_error
-from agents.base.signals import sigterm_as_ctrl_c
+from agents.time_limits.signals import limit_end, sigterm_as_ctrl_c
 from apps.answering import CannotStartError
 from apps.serving.protocol import ProtocolError
 
@@ -51,7 +48,6 @@ _KEEP_ALIVE_SECONDS = 5  # for the next request of a connection to begin
 _CONNECTIONS = 256  # at once; more get 503
 _SMALL_BYTES = 64  # of a piece of a body; clients send thousands
 _GRACE_SECONDS = 6  # for answers under way when the server is told to stop; `docker stop` kills after ten
-_END_SECONDS = 9.0  # after which the process ends, whatever still runs in it
 
 
 class TimedProtocol(H11Protocol):
@@ -120,24 +116,15 @@ class TimedProtocol(H11Protocol):
 
 
 class _EndingServer(uvicorn.Server):
-    """Server whose process ends ``_END_SECONDS`` after its first signal to stop.
+    """Server whose process ends soon after its first signal to stop.
 
-    The interpreter waits for threads at its end: one may be in a call of an agent or a library that cannot be ended.
+    uvicorn sets handlers of its own, and waits at its end for threads: one may be in a call that cannot be ended.
     """
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, and set the timer at the first signal."""
-        if not self.should_exit:
-            timer = threading.Timer(_END_SECONDS, _end_process)
-            timer.daemon = True
-            timer.start()
+        """Stop, and limit the time for it at the first signal."""
+        limit_end(0)
         super().handle_exit(sig, frame)
-
-
-def _end_process() -> None:
-    print_error(f"stopped with a call under way that did not end within {_END_SECONDS:g} s")
-    sys.stderr.flush()
-    os._exit(0)
 
 
 class CrossOriginProtection:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -17,6 +16,7 @@ from agents.base.command_options import Flag
 from agents.base.named import parse_name
 from agents.base.printing import log_to_stderr, print_error
 from agents.base.secrets import keep_out_of_logs, remember
+from agents.time_limits.signals import run_program
 from apps.answering import Answerer, AnswererOptions, CannotStartError, open_search, start
 from apps.http_server import HttpOptions, get_url, listen, run
 
@@ -119,4 +119,4 @@ def read_or_make_key() -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

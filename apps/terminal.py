@@ -5,7 +5,6 @@ Without a question, a dialog begins. Without a photo, only pages are searched.
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,13 +22,13 @@ from agents.base.command_options import Flag
 from agents.base.console import SafeConsole
 from agents.base.files import one_line
 from agents.base.printing import log_to_stderr
-from agents.base.signals import INTERRUPTED
 from agents.base_agent import Message
 from agents.english.references import points_at_picture
 from agents.record import Unanswered
 from agents.runner.intake import PHOTO_FORMATS
 from agents.search.own_sources import PICTURES
 from agents.settings.shared_options import JsonOptions, print_json
+from agents.time_limits.signals import INTERRUPTED, run_program
 from apps.answering import (
     AgentError,
     Answerer,
@@ -322,4 +321,4 @@ def _format_times(outcome: Outcome) -> RenderableType | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -1,7 +1,6 @@
 """A web page to try an agent: ``make web``, or ``python -m apps.web`` with requirements/web.txt."""
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from starlette.types import ASGIApp
 
 from agents.base.files import annotate_os_error, format_os_error
 from agents.base.printing import log_to_stderr, print_error
+from agents.time_limits.signals import run_program
 from apps.answering import AnswererOptions, CannotStartError, start
 from apps.examples import find_examples
 from apps.http_server import HttpOptions, get_url, listen, run
@@ -86,4 +86,4 @@ def _build_app(options: WebOptions) -> ASGIApp:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_program(main)

@@ -10,7 +10,7 @@ from agents.base.console import SafeConsole
 from agents.base.files import format_os_error, is_file_error, well_formed
 from agents.base.printing import log_to_stderr, print_error
 from agents.base.secrets import keep_out_of_logs
-from agents.base.signals import INTERRUPTED
+from agents.time_limits.signals import INTERRUPTED
 from evaluation.records import EvaluationError
 
 _WIDE = 240  # characters

@@ -14,7 +14,6 @@ from agents.base.cache_folder import DEFAULT_CACHE, CacheOption
 from agents.base.command_options import Flag, Options
 from agents.base.files import format_os_error, is_file_error, well_formed, write_whole
 from agents.base.printing import print_error, print_text
-from agents.base.signals import INTERRUPTED
 from agents.base.worker_processes import Each, spread
 from agents.search.changed_files import read_states, remember_files
 from agents.search.collection import Collection
@@ -26,6 +25,7 @@ from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import MAX_DOCUMENT, main_content
+from agents.time_limits.signals import INTERRUPTED
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"

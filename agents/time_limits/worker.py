@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -117,6 +118,17 @@ def _serve(jobs: _Jobs) -> None:
 _left_behind: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 
 
+def leave_behind() -> None:
+    """Do not wait for abandoned threads at the end: the process ends without the interpreter's shutdown, and they with it."""
+    atexit.unregister(_see_off)
+
+
+def _hide_end(unraisable: Any, shown: Callable[[Any], object]) -> None:
+    """Show an exception that nobody can handle, unless it is the end of an abandoned thread, raised inside a ``__del__``."""
+    if not isinstance(unraisable.exc_value, ProcessEndsError) and unraisable.exc_type is not ProcessEndsError:
+        shown(unraisable)
+
+
 def _see_off() -> None:
     """End the abandoned threads before the interpreter shuts down.
 
@@ -125,6 +137,7 @@ def _see_off() -> None:
     exception raised in the thread ends it at its next line of Python. One that stays within a single call has no lines to come to; the
     process leaves it there.
     """
+    sys.unraisablehook = partial(_hide_end, shown=sys.unraisablehook)
     end = time.monotonic() + _JOIN_SECONDS
     while (running := [thread for thread in _left_behind if thread.is_alive()]) and time.monotonic() < end:
         for thread in running:

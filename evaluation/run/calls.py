@@ -20,6 +20,9 @@ from evaluation.run.foreign_agent import ForeignAgentError
 
 _CAUSES = frozenset(cause.value for cause in Unanswered)
 
+LONG_CALL_SECONDS = 30.0
+"""A stop may lose so many seconds of work."""
+
 log = logging.getLogger(__name__)
 
 ReplyCounts = Callable[[], tuple[int, int]]
@@ -126,10 +129,25 @@ class Answering(Protocol):
 
 
 class OneAgent:
-    """An agent of this process, asked batch after batch; ``listen`` makes it pass its records."""
+    """An agent of this process, asked batch after batch.
 
-    def __init__(self, agent: BaseAgent, replies: ReplyCounts | None = None, listen: Listen | None = None) -> None:
-        self._agent, self._replies = agent, replies
+    Args:
+        agent: The agent.
+        replies: Returns the counts of its reply cache; None without one.
+        listen: Makes it pass its records.
+        keeps_batches: Ask whole batches however long they take. Otherwise, once a call has taken longer than ``LONG_CALL_SECONDS``, later
+            ones have as many turns as fit into that time: answers are written down after each call, and a stop loses those under way.
+    """
+
+    def __init__(
+        self,
+        agent: BaseAgent,
+        replies: ReplyCounts | None = None,
+        listen: Listen | None = None,
+        *,
+        keeps_batches: bool = False,
+    ) -> None:
+        self._agent, self._replies, self._keeps_batches = agent, replies, keeps_batches
         self._records: list[Mapping[str, Any]] = []
         if listen is not None:
             listen(self._records.extend)
@@ -140,9 +158,16 @@ class OneAgent:
 
     def answer(self, batches: Sequence[Sequence[Slot]], make: MakeCall) -> Iterator[tuple[Call, CallResult]]:
         """See ``Answering``."""
+        size: int | None = None
         for batch in batches:
-            call = make(batch)
-            yield call, self.ask(call)
+            rest = batch
+            while rest:
+                part, rest = rest[:size], rest[size:] if size else []
+                call = make(part)
+                result = self.ask(call)
+                yield call, result
+                if result.seconds > LONG_CALL_SECONDS and not self._keeps_batches:
+                    size = max(1, int(len(part) * LONG_CALL_SECONDS / result.seconds))
 
     def ask(self, call: Call) -> CallResult:
         """Ask the agent, and return its answers with the records of the turns."""

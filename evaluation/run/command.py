@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from agents.base.signals import INTERRUPTED
+from agents.time_limits.signals import INTERRUPTED
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.progress import MakeBar, turn_bar
 from evaluation.run.options import RunOptions, parse

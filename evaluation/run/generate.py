@@ -167,7 +167,11 @@ def generate(
         EvaluationError: The file to resume from is damaged or belongs to other questions, or the batch size is wrong;
             or ``max_failures`` calls in a row failed.
     """
-    answering = OneAgent(agent, replies, listen) if isinstance(agent, BaseAgent) else agent
+    answering: Answering = (
+        OneAgent(agent, replies, listen, keeps_batches=rules.organiser_batches)
+        if isinstance(agent, BaseAgent)
+        else agent
+    )
     order = schedule_by_queue if rules.organiser_batches else schedule
     try:
         batches = order([len(session.turns) for session in sessions], answering.get_batch_size(), conversations)

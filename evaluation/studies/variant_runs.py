@@ -13,8 +13,8 @@ from rich.console import Console
 from agents.base.command_options import Flag
 from agents.base.console import SafeConsole
 from agents.base.files import annotate_os_error
-from agents.base.signals import INTERRUPTED
 from agents.settings.shared_options import JsonOptions, print_json
+from agents.time_limits.signals import INTERRUPTED
 from evaluation.commands import make_console, run_to_exit_status
 from evaluation.files.folder_lock import lock_folders
 from evaluation.files.outputs import read_about

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from agents.base.signals import INTERRUPTED
 from agents.methods.gate import Gate
 from agents.record import (
     UNSURE_NAME,
@@ -25,6 +24,7 @@ from agents.record import (
 from agents.record import Decision as Told
 from agents.search.collection import Collection
 from agents.settings.run_config import RunConfig
+from agents.time_limits.signals import INTERRUPTED
 from evaluation.data.own_dataset import load_own_questions
 from evaluation.files.outputs import write_outputs
 from evaluation.judge.judging import judge_turns

@@ -19,6 +19,8 @@ from evaluation.files.responses import RESPONSES
 from evaluation.files.run_log import RUN_LOG, read_run_log, summarise_latency
 from evaluation.files.traces import TRACE, read_traces
 from evaluation.records import I_DONT_KNOW, EvaluationError, Session
+from evaluation.rules import OURS, STARTER_KIT, Rules
+from evaluation.run import calls
 from evaluation.run.batches import Slot, schedule
 from evaluation.run.calls import Call, CallResult, MakeCall, ask
 from evaluation.run.generate import generate
@@ -82,6 +84,20 @@ class Backwards:
 def test_whoever_answers_in_another_order_leaves_the_same_file(whole: bytes, tmp_path: Path) -> None:
     generate(Backwards(), sessions(TURNS), OneColour(), PLAIN, tmp_path, progress=False)
     assert (tmp_path / RESPONSES).read_bytes() == whole
+
+
+@pytest.mark.parametrize("rules", [OURS, STARTER_KIT])
+def test_after_a_long_call_answers_are_kept_by_turn(
+    rules: Rules, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release's batches are kept: they are what its evaluator measures."""
+    agent, quick = ScriptedAgent(), ScriptedAgent()
+    generate(quick, sessions(TURNS), OneColour(), PLAIN, tmp_path / "quick", progress=False, rules=rules)
+    monkeypatch.setattr(calls, "LONG_CALL_SECONDS", 0.0)
+    generate(agent, sessions(TURNS), OneColour(), PLAIN, tmp_path / "slow", progress=False, rules=rules)
+    sizes = [len(call) for call in agent.calls]
+    assert sizes == ([4] + [1] * (sum(TURNS) - 4) if rules is OURS else [len(call) for call in quick.calls])
+    assert (tmp_path / "slow" / RESPONSES).read_bytes() == (tmp_path / "quick" / RESPONSES).read_bytes()
 
 
 def test_histories_hold_our_own_truncated_answers(tmp_path: Path) -> None:

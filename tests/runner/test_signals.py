@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from agents.base.signals import sigterm_as_ctrl_c
 from agents.profiles.profile import ROOT
+from agents.time_limits.signals import sigterm_as_ctrl_c
 
 PROGRAM = """
 import runpy, sys, threading
@@ -54,6 +54,75 @@ def test_a_command_ended_by_sigterm_leaves_no_copies(
         finally:
             process.kill()
     assert not [*tmp_path.iterdir()]
+
+
+STUCK = """
+import sys, threading
+from agents.time_limits import signals
+from agents.time_limits.worker import Worker
+signals.STOP_SECONDS, signals._KILL_SECONDS = 0.5, 0.5
+
+class Swallowing:
+    def __del__(self):
+        print("ready", flush=True)
+        threading.Event().wait()  # KeyboardInterrupt ends it, and is only printed
+
+def swallowed():
+    sys.unraisablehook = lambda _: None
+    Swallowing()
+    threading.Event().wait()
+
+def keeps_the_lock():
+    try:
+        print("ready", flush=True)
+        threading.Event().wait()
+    finally:
+        sum(range(10**13))  # in C, where no thread gets the lock
+
+def abandoned():
+    def work():
+        while True:
+            Slow()
+    class Slow:
+        def __del__(self):
+            sum(range(1000))
+    threading.Timer(0.2, lambda: print("ready", flush=True)).start()
+    Worker().run(work, lambda: False)
+
+def main():
+    try:
+        {case}()
+    except KeyboardInterrupt:
+        print("stopped", flush=True)
+        return signals.INTERRUPTED
+
+signals.run_program(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "status", "line"),
+    [
+        ("abandoned", 130, ""),
+        ("swallowed", 130, "stopped with a call under way that did not end within 0.5 s\n"),
+        ("keeps_the_lock", -signal.SIGALRM, ""),
+    ],
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_the_end_is_certain_and_a_line(case: str, status: int, line: str, number: signal.Signals) -> None:
+    """A thread that was given up, an interrupt lost in a ``__del__``, cleaning up in a library that lets no thread run."""
+    code = STUCK.replace("{case}", case)
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "ready\n"
+            process.send_signal(number)
+            out, errors = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert (process.returncode, errors) == (status, line)
+    assert out == ("stopped\n" if case == "abandoned" else "")
 
 
 def test_sigterm_is_ctrl_c_within_and_as_before_after_it() -> None:
