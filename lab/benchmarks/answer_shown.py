@@ -12,8 +12,9 @@ searches are not made: the figure is that of the first prompt, so that a preset 
 
 To steer retrieval, chunks and evidence by it: save a run with --json, change the code or a --set, index again if the change is in what is
 indexed (`crag index COLLECTION`), and compare with --against, which lists the questions that were gained and lost. --show lists every lost
-question with the sources that have its answer. A yes or a no is in no text, and is left out; an answer that has to be
-calculated is mostly not indexed. Of the mini set answers that only the photo has (source image) have a row of their own. Tune on validation, or on collections that nobody else is measured by.
+question with the sources that have its answer. A yes or a no is in no text, and is left out; an answer that has to be calculated is mostly
+not indexed. Of the mini set answers that only the photo has (source image) have a row of their own. Tune on validation, or on collections
+that nobody else is measured by.
 """
 
 from __future__ import annotations
