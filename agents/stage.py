@@ -19,7 +19,7 @@ from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.english.step_plans import remove_qualifier
 from agents.evidence.passages import CHARACTERS_PER_TOKEN
 from agents.evidence.shown import DEFAULT_TOKENS, fill_budget, select_chunks
-from agents.methods.thing_regions import assign_regions
+from agents.methods.thing_regions import find_small_things
 from agents.models.base import ModelError
 from agents.models.vision.boxes import crop
 from agents.models.vision.montage import montage
@@ -185,22 +185,17 @@ class Context:
 
 
 def crop_close_ups(turn: Turn, share: float) -> tuple[LabelledPicture, ...]:
-    """Crop the small things of a look, each with its phrase.
+    """Crop the small things of a look (``find_small_things``), each with its phrase.
 
     Args:
-        turn: A turn with the boxes of a detector.
+        turn: A turn with its boxes.
         share: Share of the photo's area from which a thing is large enough as it is; 0: none is cropped.
     """
     look, image = turn.look, turn.image
     if not share or image is None or look is None:
         return ()
-    boxes = zip(look.things, assign_regions(look.things, turn.regions, *image.size), strict=True)
-    area = share * image.width * image.height
-    return tuple(
-        (thing.phrase, crop(image, region.box))
-        for thing, region in boxes
-        if region is not None and region.box.area < area
-    )
+    small = find_small_things(look.things, turn.regions, *image.size, share)
+    return tuple((thing.phrase, crop(image, region.box)) for thing, region in small)
 
 
 class Lease:

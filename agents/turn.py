@@ -12,7 +12,7 @@ from typing import Any, Literal
 from PIL import Image
 
 from agents.base_agent import Message
-from agents.models.base import Detection
+from agents.models.base import Box, Detection
 from agents.record import Cause, Exchange, PictureFound, SearchKind, Signal, StageRecord, Status, Unanswered, finding
 from agents.search.hits import Entity, ImageHit, WebHit
 from agents.search.provided_context import ProvidedContext
@@ -162,6 +162,9 @@ class Thing:
     phrase: str  # a few words that tell it from the rest of the picture
     position: Position | None = None  # its place, where that tells it from others like it
     name: str | None = None  # its exact name, where it is recognised or can be read
+    box: Box | None = (
+        None  # in pixels of the picture, where a vision model draws one that its place does not contradict
+    )
 
 
 @dataclass(frozen=True)

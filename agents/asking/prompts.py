@@ -1,6 +1,7 @@
 """Prompts: one Jinja2 template a file, with a front matter that says which model reads it and how.
 
-A template has a YAML front matter (see ``FrontMatter``) and sections that begin with a line ``=== system``, ``=== user`` or
+A template has a YAML front matter (see ``FrontMatter``; ``extends: OTHER`` takes the text and the front matter of another template and
+changes fields of it, tables key by key) and sections that begin with a line ``=== system``, ``=== user`` or
 ``=== assistant``. A file is cut into sections before anything is filled in, so that retrieved text can never open a section of its own.
 """
 
@@ -10,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from frontmatter import Post
 from jinja2 import FileSystemLoader, StrictUndefined, Template, TemplateNotFound, TemplateSyntaxError, nodes
 from jinja2.sandbox import SandboxedEnvironment
 from PIL import Image
@@ -64,6 +66,25 @@ def quote(text: str) -> str:
     return f'"{inside}"'
 
 
+def _read_extended(path: Path) -> Post:
+    """Read a template; one that ``extends`` another has its text and its front matter, with the own fields in it."""
+    post = read_front_matter(path)
+    if (name := post.metadata.pop("extends", None)) is None:
+        return post
+    base = read_front_matter(path.with_name(f"{name}.j2"))
+    return Post(base.content, **_merge(base.metadata, post.metadata))
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge two tables; a table in both is merged likewise."""
+    inner = {
+        key: _merge(base[key], value)
+        for key, value in changes.items()
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+    }
+    return {**base, **changes, **inner}
+
+
 class Prompt:
     """One template, ready to be filled in.
 
@@ -75,9 +96,11 @@ class Prompt:
         if path in continued_by:
             raise PromptError(f"prompt template {path} continues itself; correct `continues` in its front matter")
         try:
-            post = read_front_matter(path)
+            post = _read_extended(path)
         except FileNotFoundError as error:
-            raise PromptError(f"there is no prompt template {path}; correct the name or add the file") from error
+            raise PromptError(
+                f"there is no prompt template {error.filename}; correct the name or add the file"
+            ) from error
         except OSError as error:
             raise PromptError(f"prompt template {format_os_error(error)}") from error
         except ValueError as error:

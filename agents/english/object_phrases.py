@@ -125,6 +125,20 @@ def find_position(question: str) -> Position | None:
     return None if match is None else _POSITIONS[(match["place"] or match["one"]).lower()]
 
 
+_MIDDLE = (
+    0.3  # of the photo's sides; all 100 things of the composed scenes that are between others are as near to its centre
+)
+
+
+def is_at(box: Box, position: Position, width: int, height: int) -> bool:
+    """Return whether a box's centre is in the half of the image that a position names, or near the centre for ``middle``."""
+    if position == "middle":
+        across = (box.left + box.right) / 2 / width
+        down = (box.top + box.bottom) / 2 / height
+        return max(abs(across - 0.5), abs(down - 0.5)) <= _MIDDLE
+    return measure_offset(box, position, width, height) < 0.5
+
+
 def measure_offset(box: Box, position: Position, width: int, height: int) -> float:
     """Compute how far a box's centre is from a position, as a fraction of the image; 0 is right there."""
     across = (box.left + box.right) / 2 / width

@@ -213,7 +213,7 @@ class OcrReader(Protocol):
 
 @dataclass(frozen=True)
 class Detection:
-    """An object found by a detector; ``phrase`` is the name it was asked for by (or its class)."""
+    """An object found by a detector; ``phrase`` is the name it was found by, or one word for all if the detector knows no names."""
 
     box: Box
     phrase: str

@@ -52,6 +52,9 @@ Its parameters, except those named in ``DEPENDENCIES``, are the options of the k
 factories that take ``load`` and load them themselves.
 """
 
+PROPERTIES = ("boxes",)
+"""Keys of a specification that say what a model can (``agents.base.box_forms``). Stages read them; a kind has no such option."""
+
 DEPENDENCIES = ("cache", "describe", "domains", "load")
 """Parameters that a registry passes itself: its own arguments of these names, and the method that loads a specification."""
 
@@ -81,6 +84,7 @@ class ModelRegistry:
         Raises:
             ModelError: The kind or an option is unknown, or the model cannot be loaded.
         """
+        spec = drop_properties(spec)
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in self._loaded:
             model = self._build(spec)
@@ -113,6 +117,11 @@ class ModelRegistry:
             return factory(**options, **dependencies)
         except (TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"Model kind {kind!r} cannot be built from {dict(spec)}: {error}") from error
+
+
+def drop_properties(spec: Spec) -> dict[str, Any]:
+    """Return a specification without its ``PROPERTIES``: models that differ in nothing else are one."""
+    return {name: value for name, value in spec.items() if name not in PROPERTIES}
 
 
 def list_options(kind: object) -> dict[str, Any]:

@@ -106,6 +106,16 @@ class CachedReplies:
         self._model, self._store, self._worth_keeping = model, store, worth_keeping
         self._identity = getattr(model, "fingerprint", None) or f"{model.name} {options}"
 
+    @property
+    def max_image_side(self) -> int | None:
+        """Longer side in pixels to which the model scales pictures down; None if it does not say."""
+        return getattr(self._model, "max_image_side", None)
+
+    @property
+    def box_fault(self) -> str:
+        """Reason why the model's boxes are not to be used; "" if none is known."""
+        return getattr(self._model, "box_fault", "")
+
     def chat(self, requests: Sequence[ChatRequest], deadline: Deadline = NO_DEADLINE) -> list[ChatReply]:
         """Answer from the store, and ask the model for the rest; see ``ChatModel.chat``.
 

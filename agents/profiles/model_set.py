@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from agents.base.box_forms import BoxForm
 from agents.models.base import (
     ChatModel,
     Describe,
@@ -22,6 +23,7 @@ from agents.models.base import (
     TextEncoder,
 )
 from agents.models.registry import ModelRegistry
+from agents.models.vision.model_boxes import measure_sent
 from agents.profiles.profile import Profile
 
 Model = TypeVar("Model")
@@ -65,6 +67,16 @@ class ModelSet:
     def sees(self) -> bool:
         """Return whether the profile's chat model is shown pictures."""
         return self._profile.sees
+
+    @property
+    def boxes(self) -> BoxForm:
+        """Return the form of the chat model's boxes; ``none`` also if a probe found them wrong."""
+        form = self._profile.boxes
+        return "none" if form == "none" or getattr(self.get("chat"), "box_fault", "") else form
+
+    def measure_sent(self, size: tuple[int, int]) -> tuple[int, int]:
+        """Return width and height of a picture of that size as the chat model is sent it."""
+        return measure_sent(size, getattr(self.get("chat"), "max_image_side", None))
 
     def get(self, role: str) -> Any:
         """Return the model of a role, and load it at the first call.

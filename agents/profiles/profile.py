@@ -9,6 +9,8 @@ share of the GPU's memory; ``[beside."detector + matcher".chat]`` under those th
 
 ``sees = false`` says that the chat model does not see pictures; the default follows from its kind (``Profile.sees``).
 
+``boxes`` of ``[models.chat]`` is the form in which that model gives boxes of things (``agents.base.box_forms``).
+
 ``revision`` beside a ``path`` is the commit to load (``agents.base.revisions``).
 
 A value of a model's table may be ``${CRAG_NAME:-DEFAULT}``: that of the environment variable, or the default where it is not set.
@@ -25,6 +27,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from agents.base.box_forms import BOX_FORMS, BoxForm
 from agents.base.data_folder import ROOT as ROOT
 from agents.base.data_folder import data_path
 from agents.base.files import first_fault, format_os_error, one_line, read_toml
@@ -49,6 +52,7 @@ _SERVER_FLAGS = {
     "attempts": "--max-retries",
     "max_wait": "--max-wait",
     "reasoning_tokens": "--reasoning-tokens",
+    "boxes": "--boxes",
 }
 """Options of a model behind a server to the flags of commands (``settings.shared_options``)."""
 
@@ -189,6 +193,20 @@ class Profile(Table):
                 )
         return self
 
+    @model_validator(mode="after")
+    def _known_boxes(self) -> Self:
+        form = self.models.get("chat", {}).get("boxes", "none")
+        if form not in BOX_FORMS:
+            context = {"form": str(form), "forms": ", ".join(BOX_FORMS)}
+            raise PydanticCustomError("boxes", "boxes of [models.chat] is '{form}', not one of: {forms}", context)
+        return self
+
+    @property
+    def boxes(self) -> BoxForm:
+        """Form in which the chat model gives boxes of things; ``none`` for one that does not see."""
+        form: BoxForm = self.models.get("chat", {}).get("boxes", "none")
+        return form if self.sees else "none"
+
     @property
     def model_names(self) -> tuple[str, ...]:
         """Names of its models in ``[models.NAME]`` tables of presets: those of ``gate_models``, then those that score (``SCORERS``)."""
@@ -275,8 +293,9 @@ class Profile(Table):
 
 
 def _changed_options(spec: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge options into a specification; the revision of replaced weights goes with them."""
-    base = {key: value for key, value in spec.items() if not (key == "revision" and "path" in changed)}
+    """Merge options into a specification; revision and form of boxes go with the weights or model that are replaced."""
+    replaced = {"revision", "boxes"} if "path" in changed else {"boxes"} if "model" in changed else set()
+    base = {key: value for key, value in spec.items() if key not in replaced}
     return {**base, **changed}
 
 

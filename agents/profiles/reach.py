@@ -69,7 +69,9 @@ def probe_profile(profile: Profile) -> Probe:
     chat = profile.models.get("chat", {})
     for spec in _specs(chat):
         if spec.get("kind") == SERVED:
-            return probe(ModelRegistry(Path()).load(spec), sees=profile.sees and spec is chat)
+            is_chat = spec is chat
+            boxes = profile.boxes if is_chat else "none"
+            return probe(ModelRegistry(Path()).load(spec), sees=profile.sees and is_chat, boxes=boxes)
     raise ModelError(
         f"the chat model of profile {profile.name!r} is behind no server: take --profile server or server_embedded"
     )
@@ -99,7 +101,7 @@ def _find_fault(profile: Profile, roles: Collection[str]) -> str | None:
                 model = registry.load(spec)  # which loads nothing: the model is elsewhere
                 if id(model) in seen:
                     continue
-                report = probe(model, sees=sees, thorough=False)
+                report = probe(model, sees=sees, thorough=False, boxes=profile.boxes if sees else "none")
             except ModelError as error:
                 return one_line(error) + _name_role(role)
             if report.fault is not None:

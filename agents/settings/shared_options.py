@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from agents.base.box_forms import BoxForm
 from agents.base.command_options import Flag, Options
 from agents.base.files import well_formed
 from agents.base.printing import print_text
@@ -52,6 +53,11 @@ class ModelOptions(Options):
         "else 0",
     )
 
+    boxes: BoxForm | None = Field(
+        None,
+        description="form in which the model gives boxes of things in a photo (docs/models.md); not given: the profile's, else none",
+    )
+
     @property
     def server(self) -> dict[str, Any]:
         """Options of models behind a server that take the place of the profile's."""
@@ -60,6 +66,7 @@ class ModelOptions(Options):
             "attempts": None if self.max_retries is None else self.max_retries + 1,
             "max_wait": self.max_wait,
             "reasoning_tokens": self.reasoning_tokens,
+            "boxes": self.boxes,
         }
         return {name: value for name, value in options.items() if value is not None}
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from agents.base.result_cache import ResultCache
 from agents.models.base import Box, Detection, Mask, Segmenter
 from agents.models.pixels import picture_key
-from agents.models.vision.boxes import scale, usable
+from agents.models.vision.boxes import overlap, pad, scale, usable
 from agents.record import BoxFound
 from agents.stage import Context, Stage, StageOptions
 from agents.turn import Turn, select_with_image
@@ -21,6 +21,7 @@ _MIN_SIDE = 48  # pixels; smaller boxes show too little to be recognised
 _MAX_AREA = 0.85  # of the image; the whole image is searched anyway
 _MAX_BOXES = 6
 _BOXES_WHEN_SHORT = 1
+_DRAWN_SCORE = 2.0  # of a box that the look's model drew: above those of detectors
 
 _MASK_SIDE = 1_600
 """Longer side in pixels of the copy that a larger photo is segmented on; its masks have the size of that copy.
@@ -39,7 +40,8 @@ Result = TypeVar("Result")
 class Ground(Stage):
     """Detects the objects asked about (QA-Dragon, section 3.4.2), and segments them; one call each for the batch.
 
-    Boxes are padded, clipped and deduplicated: ``agents/models/vision/boxes.py``.
+    A thing that the look's model drew a box of keeps it; the detector is asked for the other things alone. Boxes are padded, clipped and
+    deduplicated: ``agents/models/vision/boxes.py``.
     """
 
     class Options(StageOptions):
@@ -70,28 +72,59 @@ class Ground(Stage):
         if not concerned:
             return
         photos = [(picture_key(image), image) for _, image in concerned]
-        targets = [turn.target for turn, _ in concerned]
-        phrases = [(target.phrase,) if target.phrase else tuple(target.objects) for target in targets]
-        detected = look_once(self._detected, photos, phrases, context.models.detector.detect)
-        for (turn, image), detections in zip(concerned, detected, strict=True):
-            turn.regions = tuple(
-                usable(
-                    detections,
-                    *image.size,
-                    padding=_PADDING,
-                    max_overlap=_MAX_OVERLAP,
-                    min_side=_MIN_SIDE,
-                    max_area=_MAX_AREA,
-                    min_area=self.options.min_area,
-                    limit=_BOXES_WHEN_SHORT if context.short else _MAX_BOXES,
-                )
+        limit = _BOXES_WHEN_SHORT if context.short else _MAX_BOXES
+        for turn, image in concerned:
+            turn.regions = _list_drawn(turn, image)[:limit]
+        undrawn = [place for place, (turn, _) in enumerate(concerned) if not _is_all_drawn(turn)]
+        phrases = [_list_phrases(concerned[place][0]) for place in undrawn]
+        detected = (
+            look_once(self._detected, [photos[place] for place in undrawn], phrases, context.models.detector.detect)
+            if undrawn
+            else []
+        )
+        for place, detections in zip(undrawn, detected, strict=True):
+            turn, image = concerned[place]
+            own = usable(
+                detections,
+                *image.size,
+                padding=_PADDING,
+                max_overlap=_MAX_OVERLAP,
+                min_side=_MIN_SIDE,
+                max_area=_MAX_AREA,
+                min_area=self.options.min_area,
+                limit=_MAX_BOXES,
             )
+            drawn = turn.regions
+            others = (each for each in own if all(overlap(each.box, it.box) <= _MAX_OVERLAP for it in drawn))
+            turn.regions = (*drawn, *others)[:limit]
+        for turn, _ in concerned:
             turn.record(boxes=tuple(_convert_region(region) for region in turn.regions))
         if self.options.masks:
             boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
             outlined = look_once(self._outlined, photos, boxes, partial(_segment_copies, context.models.segmenter))
             for (turn, _), own in zip(concerned, outlined, strict=True):
                 turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
+
+
+def _list_drawn(turn: Turn, image: Image.Image) -> tuple[Detection, ...]:
+    """List the boxes that the look's model drew, padded; none of a thing that fills the photo, which is searched whole."""
+    things = turn.look.things if turn.look is not None else ()
+    boxes = [(thing.phrase, pad(thing.box, _PADDING, *image.size)) for thing in things if thing.box is not None]
+    largest = _MAX_AREA * image.width * image.height
+    return tuple(Detection(box, phrase, _DRAWN_SCORE) for phrase, box in boxes if box.area <= largest)
+
+
+def _is_all_drawn(turn: Turn) -> bool:
+    things = turn.look.things if turn.look is not None else ()
+    return bool(things) and all(thing.box is not None for thing in things)
+
+
+def _list_phrases(turn: Turn) -> tuple[str, ...]:
+    """List the phrases to detect: of the things without a box if others have one, else those of the target."""
+    things = turn.look.things if turn.look is not None else ()
+    if any(thing.box is not None for thing in things):
+        return tuple(dict.fromkeys(thing.phrase.lower() for thing in things if thing.box is None))
+    return (turn.target.phrase,) if turn.target.phrase else tuple(turn.target.objects)
 
 
 def look_once(

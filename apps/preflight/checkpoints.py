@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agents.base.revisions import MAIN
-from agents.models.registry import list_options
+from agents.models.registry import drop_properties, list_options
 from agents.profiles.profile import SettingsError
 from agents.settings.run_config import RunConfig
 from agents.settings.stage_needs import find_searches, list_roles
@@ -77,7 +77,7 @@ def list_checkpoints(config: RunConfig) -> list[Checkpoint]:
 def _find_checkpoint_specs(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a specification and those inside it that name a checkpoint."""
     if "path" in spec and "kind" in spec:
-        yield spec
+        yield drop_properties(spec)
     for value in spec.values():
         if isinstance(value, Mapping) and "kind" in value:
             yield from _find_checkpoint_specs(value)

@@ -316,7 +316,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
             "--set": options.set,
             "--model-name": options.model_name if foreign is None or options.calls != PROVIDED else None,
             "--base-url": options.base_url,
-            "--max-connections, --max-retries, --max-wait, --reasoning-tokens": options.server,
+            "--max-connections, --max-retries, --max-wait, --reasoning-tokens, --boxes": options.server,
             "--reply-cache": options.reply_cache,
             "--record-requests": options.record_requests,
         }

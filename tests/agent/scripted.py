@@ -91,14 +91,16 @@ class ScriptedOcr:
 
 @dataclass
 class ScriptedDetector:
-    """Finds the same objects in every image."""
+    """Finds the same objects in every image; ``phrases`` holds those of the last call."""
 
     detections: list[Detection]
     calls: int = 0
     name: str = "scripted"
+    phrases: list[tuple[str, ...]] = field(default_factory=list)
 
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         self.calls += 1
+        self.phrases = [tuple(own) for own in phrases]
         return [list(self.detections) for _ in images]
 
 
@@ -167,12 +169,14 @@ class Scripted(Context):
     settings: Settings = field(kw_only=True)
 
 
-def context(settings: Settings, pipeline: Any = None, seconds: float = float("inf"), **models: Any) -> Scripted:
-    """A context over scripted parts."""
+def context(
+    settings: Settings, pipeline: Any = None, seconds: float = float("inf"), boxes: str = "none", **models: Any
+) -> Scripted:
+    """A context over scripted parts; ``boxes`` is the form in which the chat model gives them."""
     from pathlib import Path
 
     return Scripted(
-        ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=models),
+        ModelSet(Profile(name="scripted", models={"chat": {"boxes": boxes}}), Path("unused"), ready=models),
         SearchGateway(pipeline, each_page=cleaned_page, read_pages=PageReader(WORKER, safe=False)),
         PromptLibrary(PROMPTS),
         Deadline(seconds),

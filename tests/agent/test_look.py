@@ -125,6 +125,78 @@ def look_at(dialog_turn: Turn, **fields: object) -> Turn:
     return dialog_turn
 
 
+BOXED = {**CAR, "box": [50, 300, 250, 600]}
+
+
+def draw(*things: dict[str, Any], boxes: str = "xyxy-1000", size: tuple[int, int] = (2000, 1000)) -> Turn:
+    photo_turn = turn("How fast is this?", size)
+    chat = ScriptedChat(lambda _: json.dumps({**SAID, "things": list(things)}))
+    run(LookFirst, [photo_turn], context(settings(), chat=chat, boxes=boxes))
+    return photo_turn
+
+
+def read_boxes(looked: Turn) -> list[Box | None]:
+    assert looked.look is not None
+    return [thing.box for thing in looked.look.things]
+
+
+def test_a_model_that_gives_boxes_is_asked_for_them_and_its_photo_alone() -> None:
+    chat = ScriptedChat(lambda _: json.dumps({**SAID, "things": [BOXED]}))
+    photo_turn, words = turn("How fast is this car?", (2000, 1000)), turn("When was Tesla founded?", None)
+    run(LookFirst, [photo_turn, words], context(settings(), chat=chat, boxes="yxyx-1000"))
+    boxed, plain = chat.requests
+    assert chat.batches == [2] and (boxed.max_tokens, plain.max_tokens) == (160, 128)
+    assert "[top, left, bottom, right] from 0 to 1000" in boxed.messages[0].content
+    assert '"box"' not in plain.messages[0].content
+    fields = boxed.schema["properties"]["things"]["items"]  # type: ignore[index]
+    assert list(fields["properties"]) == fields["required"] == ["what", "where", "name", "box"]
+    assert fields["additionalProperties"] is False and "box" not in str(plain.schema)
+    assert read_boxes(photo_turn) == [Box(600, 50, 1200, 250)] and read_boxes(words) == [None]
+
+
+def test_where_boxes_are_off_nothing_of_a_prompt_or_look_changes() -> None:
+    chat = ScriptedChat(lambda _: json.dumps({**SAID, "things": [BOXED]}))
+    photo_turn = turn("How fast is this car?")
+    run(LookFirst, [photo_turn], context(settings(), chat=chat))
+    assert "box" not in str(chat.requests[0].messages) and photo_turn.look == LOOK
+    assert photo_turn.get_note("drawn") is None
+
+
+def test_pixels_are_those_of_the_photo_as_it_is_sent() -> None:
+    chat = ScriptedChat(lambda _: json.dumps({**SAID, "things": [BOXED]}))
+    chat.max_image_side = 1000  # type: ignore[attr-defined]
+    photo_turn = turn("How fast is this car?", (2000, 1000))
+    run(LookFirst, [photo_turn], context(settings(), chat=chat, boxes="pixels"))
+    assert "in pixels of the photo, which has 1000 x 500" in chat.requests[0].messages[0].content
+    assert read_boxes(photo_turn) == [None], "600 lies below it"
+    chat.max_image_side = 1200  # type: ignore[attr-defined]
+    run(LookFirst, [photo_turn], context(settings(), chat=chat, boxes="pixels"))
+    (box,) = read_boxes(photo_turn)
+    assert box is not None and (box.left, box.right) == pytest.approx((83.3, 416.7), abs=0.1)
+
+
+def test_a_box_that_contradicts_its_place_is_dropped() -> None:
+    right = {**BOXED, "where": "right"}
+    middle = {**BOXED, "where": "middle", "box": [300, 300, 600, 600]}
+    unplaced = {**BOXED, "where": ""}
+    assert [box is not None for box in read_boxes(draw(BOXED, right, unplaced))] == [True, False, True]
+    assert [box is not None for box in read_boxes(draw(middle, {**middle, "box": [0, 0, 200, 300]}))] == [True, False]
+
+
+def test_a_broken_box_costs_nothing_but_itself() -> None:
+    odd = draw({**CAR, "box": "on the left"}, {**BOXED, "what": ""}, {"box": [1, 2, 3, 4]}, size=(100, 100))
+    assert read_boxes(odd) == [None, Box(5, 30, 25, 60)]
+    assert odd.look is not None and odd.look.things[1].phrase == "Nissan GT-R"
+
+
+def test_a_model_whose_boxes_a_probe_found_wrong_is_asked_for_none() -> None:
+    chat = ScriptedChat(lambda _: json.dumps(SAID))
+    chat.box_fault = "0.31 mean overlap"  # type: ignore[attr-defined]
+    photo_turn = turn("How fast is this car?")
+    run(LookFirst, [photo_turn], context(settings(), chat=chat, boxes="xyxy-1000"))
+    assert "box" not in str(chat.requests[0].messages) and photo_turn.look == LOOK
+
+
 def test_all_questions_of_a_batch_are_looked_at_in_one_call() -> None:
     chat = ScriptedChat(lambda _: json.dumps(SAID))
     photo_turn, words = turn("How fast is this car?"), turn("When was Tesla founded?", None)

@@ -40,7 +40,7 @@ from agents.stages.two_stage_rerank import TwoStageRerank
 from agents.stages.understand import Understand
 from agents.stages.verify import Verify
 from agents.stages.web_search import WebSearch
-from agents.turn import IDK, Candidate, Draft, Evidence, Look, Target, Tools, Turn, Verification, View
+from agents.turn import IDK, Candidate, Draft, Evidence, Look, Target, Thing, Tools, Turn, Verification, View
 from tests.agent.scripted import (
     ScriptedChat,
     ScriptedDetector,
@@ -184,6 +184,29 @@ def test_ground_keeps_several_boxes_of_one_name_and_drops_useless_ones() -> None
     assert [region.score for region in image_turn.regions] == [0.9, 0.8]
     assert plain_turn.regions == ()
     assert detector.calls == 1
+
+
+def ground_drawn(*things: Thing, detector: ScriptedDetector, size: tuple[int, int] = (640, 480)) -> list[Detection]:
+    looked = turn("Which car?", size, look=Look("both", things, by_model=True))
+    run(Ground, [looked], context(settings(), detector=detector))
+    return list(looked.regions)
+
+
+def test_things_that_the_look_drew_are_boxed_by_it_and_the_detector_is_asked_for_the_others() -> None:
+    car, van = Thing("red car", box=Box(100, 100, 300, 300)), Thing("van")
+    found = [Detection(Box(110, 100, 310, 300), "van", 0.9), Detection(Box(400, 0, 600, 200), "van", 0.8)]
+    detector = ScriptedDetector(found)
+    (region,) = ground_drawn(car, detector=detector)
+    assert detector.calls == 0 and region.box == Box(90, 90, 310, 310), "padded"
+    both = ground_drawn(car, van, detector=detector)
+    assert [each.phrase for each in both] == ["red car", "van"] and detector.phrases == [("van",)]
+    assert both[1].box.left == 390, "the other box is the car's"
+    assert [each.phrase for each in ground_drawn(van, detector=detector)] == ["van", "van"]
+
+
+def test_a_thing_that_fills_the_photo_is_searched_with_it_alone() -> None:
+    detector = ScriptedDetector([Detection(Box(0, 0, 200, 200), "wall", 0.9)])
+    assert ground_drawn(Thing("fort", box=Box(0, 10, 640, 470)), detector=detector) == [] and detector.calls == 0
 
 
 def test_a_photo_is_looked_at_once_for_all_turns_of_a_dialog() -> None:

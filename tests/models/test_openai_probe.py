@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_httpserver import HTTPServer
 
+from agents.base.box_forms import BoxForm
 from agents.models.base import ModelError
+from agents.models.chat.box_check import SCENES
 from agents.models.chat.openai_chat import OpenAIChat
 from agents.models.chat.openai_probe import Probe, probe
+from agents.models.reply_cache import CachedReplies, ReplyStore
 from tests.support.chat_server import refused, serve_chat
 from tests.support.failing_server import FAILURES, Body, pieces, refuse, whole
 
@@ -20,8 +24,10 @@ def client(server: HTTPServer | str, model: str = "m", **options: Any) -> OpenAI
     return OpenAIChat(model, url, api_key_env="TEST_KEY", **{"max_pause": 0.02, **options})
 
 
-def run_probe(server: HTTPServer | str, *, sees: bool = True, thorough: bool = True, **options: Any) -> Probe:
-    return probe(client(server, **options), sees=sees, thorough=thorough)
+def run_probe(
+    server: HTTPServer | str, *, sees: bool = True, thorough: bool = True, boxes: BoxForm = "none", **options: Any
+) -> Probe:
+    return probe(client(server, **options), sees=sees, thorough=thorough, boxes=boxes)
 
 
 def index_findings(report: Probe) -> dict[str, tuple[bool | None, str]]:
@@ -56,6 +62,54 @@ def test_a_server_that_can_everything_is_asked_twice(httpserver: HTTPServer) -> 
         and report.summary.endswith("has all needed features")
     )
     assert max(body["max_tokens"] for body in bodies) <= 32 and len(json.dumps(bodies[0])) < 4000
+
+
+def locate(body: Body, *, swapped: bool = False, scale: float = 1.0) -> Any:
+    """A model that finds every disc that it is asked for, and gives its box in thousandths."""
+    scene = next((scene for scene in SCENES if f"the {scene.colour} disc" in str(body["messages"])), None)
+    if scene is None:
+        return capable(body)
+    sides = (*scene.size, *scene.size)
+    left, top, right, bottom = (round(scale * 1000 * at / side) for at, side in zip(scene.box, sides, strict=True))
+    return json.dumps({"box": [top, left, bottom, right] if swapped else [left, top, right, bottom]})
+
+
+def test_boxes_are_checked_on_pictures_whose_boxes_are_known(httpserver: HTTPServer) -> None:
+    bodies = serve_chat(httpserver, locate)
+    report = run_probe(httpserver, thorough=False, boxes="xyxy-1000")
+    can, detail = index_findings(report)["boxes"]
+    assert can is True and detail.startswith(("0.99", "1.00")) and report.requests == len(bodies) == 1 + len(SCENES)
+    assert client(httpserver).box_fault == "" and report.summary.endswith("has all needed features")
+    assert "boxes" not in index_findings(run_probe(httpserver, thorough=False)), "off, nothing is asked"
+    assert "boxes" not in index_findings(run_probe(httpserver, thorough=False, sees=False, boxes="pixels"))
+
+
+@pytest.mark.parametrize("form", ["xyxy-1000", "pixels"])
+def test_boxes_of_another_form_are_off_for_the_run_and_the_right_form_is_named(
+    httpserver: HTTPServer, tmp_path: Path, form: BoxForm
+) -> None:
+    serve_chat(httpserver, lambda body: locate(body, swapped=True))
+    report = run_probe(httpserver, thorough=False, boxes=form)
+    (finding,) = [each for each in report.findings if each.name == "boxes"]
+    assert finding.can is False and finding.detail.endswith("below 0.7: boxes are off") and report.fault is None
+    assert finding.cure.startswith("--boxes yxyx-1000, or boxes in [models.chat]")
+    assert client(httpserver).box_fault == finding.detail, "the model of the run knows it"
+    assert CachedReplies(client(httpserver), ReplyStore(tmp_path)).box_fault == finding.detail
+    assert run_probe(httpserver, boxes="yxyx-1000").findings and client(httpserver).box_fault == ""
+
+
+@pytest.mark.parametrize("reply", ["no idea", '{"box": []}', "[1, 2]", '{"box": [0, 0, 60, 60]}'])
+def test_boxes_that_are_wrong_in_every_form_are_off(httpserver: HTTPServer, reply: str) -> None:
+    """So are those of a server that resizes photos in between, and of one that answers no such request."""
+    serve_chat(httpserver, lambda body: capable(body) if "disc" not in str(body["messages"]) else reply)
+    report = run_probe(httpserver, thorough=False, boxes="xyxy-1000")
+    (finding,) = [each for each in report.findings if each.name == "boxes"]
+    assert finding.detail.startswith("0.0") and "a detector finds the things" in finding.cure and report.fault is None
+
+
+def test_boxes_off_by_a_tenth_are_off(httpserver: HTTPServer) -> None:
+    serve_chat(httpserver, lambda body: locate(body, scale=0.88))
+    assert index_findings(run_probe(httpserver, thorough=False, boxes="xyxy-1000"))["boxes"][0] is False
 
 
 def test_at_the_start_one_request_is_made(httpserver: HTTPServer) -> None:

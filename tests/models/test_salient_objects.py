@@ -120,7 +120,7 @@ def test_phrases_raise_what_looks_like_them_and_drop_nothing(
     last = len(names) - 1
     (detections, other) = detector.detect([picture, picture], [[names[last]], []])
     assert {detection.box for detection in detections} == {detection.box for detection in plain}
-    assert all(detection.phrase == names[last] for detection in detections)
+    assert {detection.phrase for detection in detections} == {ANYTHING}, "no name found them"
     assert detections[0].score > plain[0].score
     assert other == plain
     place = [detection.box for detection in detections].index(plain[last].box)

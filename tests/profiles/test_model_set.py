@@ -11,7 +11,7 @@ import pytest
 from agents.models.base import ModelError
 from agents.models.chat.vllm_chat import VllmChat
 from agents.profiles.model_set import ModelSet
-from agents.profiles.profile import Profile, SearchModels, SettingsError, load_profile
+from agents.profiles.profile import PROFILES, Profile, SearchModels, SettingsError, load_profile, names
 from agents.settings.presets import settings_from
 from agents.settings.run_config import RunConfig
 from apps.preflight.checkpoints import list_checkpoints
@@ -29,6 +29,55 @@ def test_two_roles_of_one_model_share_it(tmp_path: Path) -> None:
     spec = {"kind": "transformers", "path": str(save_llama(tmp_path))}
     models = ModelSet(profile({"chat": spec, "small_chat": dict(reversed(spec.items()))}), Path("unused"))
     assert models.chat() is models.chat("small_chat")
+
+
+class OwnChat:
+    """A kind of another package, which knows nothing of boxes."""
+
+    name = "own"
+
+    def __init__(self, size: int = 1) -> None:
+        self.size = size
+
+
+OWN = {"kind": f"{__name__}:OwnChat", "size": 2}
+
+
+def test_the_form_of_boxes_is_a_property_of_any_chat_model_and_no_option_of_its_kind() -> None:
+    own = profile({"chat": {**OWN, "boxes": "xyxy-1000"}, "small_chat": OWN})
+    models = ModelSet(own, Path("unused"))
+    assert (own.boxes, models.boxes) == ("xyxy-1000", "xyxy-1000")
+    assert models.get("chat") is models.get("small_chat") and models.get("chat").size == 2
+    assert models.measure_sent((3000, 2000)) == (3000, 2000), "it does not say to which size it scales pictures"
+    models.get("chat").max_image_side = 1500
+    assert models.measure_sent((3000, 2000)) == (1500, 1000)
+    models.get("chat").box_fault = "wrong ones"
+    assert models.boxes == "none"
+
+
+def test_a_replaced_model_has_no_boxes_until_its_form_is_given() -> None:
+    served = profile({"chat": {"kind": "openai", "model": "qwen3-vl", "boxes": "xyxy-1000"}})
+    assert served.with_server_options({"attempts": 1}).boxes == "xyxy-1000"
+    other = served.with_chat_model("llava")
+    assert other.boxes == "none" and other.with_server_options({"boxes": "pixels"}).boxes == "pixels"
+    weights = profile({"chat": {"kind": "vllm", "path": "a/b", "boxes": "pixels", "revision": "c"}})
+    assert weights.with_chat_model("d/e").models["chat"] == {"kind": "vllm", "path": "d/e"}
+
+
+def test_no_model_that_does_not_see_has_boxes_and_an_unknown_form_is_named() -> None:
+    blind = profile({"chat": {"kind": "composed", "boxes": "pixels", "text": OWN}})
+    assert blind.boxes == "none" == profile({"chat": OWN}).boxes == profile({}).boxes
+    with pytest.raises(
+        ValueError, match=r"boxes of .models.chat. is 'corners', not one of: none, xyxy-1000, yxyx-1000"
+    ):
+        profile({"chat": {**OWN, "boxes": "corners"}})
+
+
+def test_the_profiles_that_give_boxes_are_those_of_families_whose_form_is_known() -> None:
+    forms = {name: form for name in names(PROFILES) if (form := load_profile(name).boxes) != "none"}
+    assert forms == {"gpu_current": "xyxy-1000", "gpu_current_fp8": "xyxy-1000", "gpu_qwen": "pixels"}
+    own = load_profile("gpu_current")
+    assert own.with_chat_model("org/other").boxes == "none"
 
 
 def test_two_roles_of_one_model_start_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,19 @@ from agents.settings.run_config import RunConfig
 from agents.settings.shared_options import ModelOptions
 from apps.crag import COMMANDS
 
-FLAGS = ["--max-connections", "2", "--max-retries", "0", "--max-wait", "90", "--reasoning-tokens", "500"]
-OPTIONS = {"concurrency": 2, "attempts": 1, "max_wait": 90.0, "reasoning_tokens": 500}
+FLAGS = [
+    "--max-connections",
+    "2",
+    "--max-retries",
+    "0",
+    "--max-wait",
+    "90",
+    "--reasoning-tokens",
+    "500",
+    "--boxes",
+    "pixels",
+]
+OPTIONS = {"concurrency": 2, "attempts": 1, "max_wait": 90.0, "reasoning_tokens": 500, "boxes": "pixels"}
 
 
 def test_flags_become_options_of_every_model_behind_a_server() -> None:
@@ -35,7 +46,9 @@ def test_every_command_that_asks_a_server_has_them(name: str) -> None:
     assert issubclass(options, ModelOptions)
 
 
-@pytest.mark.parametrize("wrong", [["--max-connections", "0"], ["--max-wait", "nan"], ["--reasoning-tokens", "-1"]])
+@pytest.mark.parametrize(
+    "wrong", [["--max-connections", "0"], ["--max-wait", "nan"], ["--reasoning-tokens", "-1"], ["--boxes", "xyxy"]]
+)
 def test_a_number_that_makes_no_sense_is_told(wrong: list[str], capsys: pytest.CaptureFixture[Any]) -> None:
     with pytest.raises(SystemExit):
         ModelOptions.parse(wrong)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 from agents.asking.ask import ReplyForm
 from agents.asking.readers.drafts import extract_name
 from agents.models.base import ChatReply
+from agents.models.vision.model_boxes import Corners, find_corners
 from agents.texts.replies import json_object, strings, was_cut
 from agents.texts.text import one_line
 from agents.turn import Draft, Look, Needs, Position, Thing
@@ -24,6 +25,7 @@ class FirstLook:
 
     look: Look
     draft: Draft | None = None  # None where the reply gives no answer
+    corners: tuple[Corners | None, ...] = ()  # numbers of a box for each thing of the look, in the model's own form
 
 
 def parse_look(reply: ChatReply) -> FirstLook:
@@ -33,17 +35,18 @@ def parse_look(reply: ChatReply) -> FirstLook:
         fields = _drop_last_value(fields)
     listed = fields.get("things")
     things = [_read_thing(each) for each in (listed if isinstance(listed, list) else [listed])[:MAX_THINGS]]
+    found = [each for each in things if each is not None]
     # Some models end a query as a list in a sentence ends its items
     queries = (query.rstrip(" ;") for query in strings(fields.get("queries", []), MAX_QUERIES))
     look = Look(
         _NEEDS.get(_text(fields, "needs").lower()),
-        tuple(thing for thing in things if thing is not None),
+        tuple(thing for thing, _ in found),
         tuple(filter(None, queries)),
         _text(fields, "question") or None,
         by_model=True,
     )
     answer = _text(fields, "answer")
-    return FirstLook(look, Draft((), look.name, answer) if answer else None)
+    return FirstLook(look, Draft((), look.name, answer) if answer else None, tuple(corners for _, corners in found))
 
 
 def _text(fields: Mapping[str, Any], key: str) -> str:
@@ -51,13 +54,13 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
     return one_line(value) if isinstance(value, str) else ""
 
 
-def _read_thing(value: Any) -> Thing | None:
-    """Read one thing: its table, or its phrase alone; None for anything else."""
+def _read_thing(value: Any) -> tuple[Thing, Corners | None] | None:
+    """Read one thing and the numbers of its box: its table, or its phrase alone; None for anything else."""
     fields = value if isinstance(value, Mapping) else {"what": value}
     name, place = extract_name(_text(fields, "name")), _text(fields, "where").lower()
     phrase = _text(fields, "what") or name
     position: Position | None = next((each for each in get_args(Position) if each == place), None)
-    return Thing(phrase, position, name) if phrase else None
+    return (Thing(phrase, position, name), find_corners(fields)) if phrase else None
 
 
 def _drop_last_value(fields: dict[str, Any]) -> dict[str, Any]:

@@ -19,11 +19,12 @@ SYSTEM = "system message"
 
 
 class Dialect:
-    """Parameters that one model of a server refuses, and those that it is known to take."""
+    """Parameters that one model of a server refuses, those that it is known to take, and whether its boxes are wrong."""
 
     def __init__(self) -> None:
         self.refused: frozenset[str] = frozenset()
         self._taken: frozenset[str] = frozenset()
+        self.box_fault = ""  # why its boxes are not to be used, if a probe found them wrong
 
     def adapt(self, settings: Mapping[str, Any], refused: frozenset[str], *, exact: bool) -> dict[str, Any]:
         """Return the settings without the refused ones.

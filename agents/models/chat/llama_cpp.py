@@ -78,6 +78,8 @@ class LlamaCppChat:
         ModelError: ``xllamacpp`` is not installed, or a file is missing or broken.
     """
 
+    max_image_side = MAX_IMAGE_SIDE
+
     def __init__(
         self,
         path: str | Path | None = None,  # a file, ``ORG/NAME/FILE`` of a hub, or that of ``agents.models.chat.gguf``
@@ -103,7 +105,7 @@ class LlamaCppChat:
     def _one(self, request: ChatRequest, deadline: Deadline) -> ChatReply:
         streamed = StreamedReply(request)
         try:
-            prompt = ServerPrompt(checked_messages(request, self.name, self._sees, MAX_IMAGE_SIDE))
+            prompt = ServerPrompt(checked_messages(request, self.name, self._sees, self.max_image_side))
             # One slot: a second caller would only wait inside the engine, where no deadline is seen.
             remaining = min(deadline.left(), threading.TIMEOUT_MAX)
             if remaining <= 0 or not self._lock.acquire(timeout=remaining):

@@ -65,6 +65,11 @@ class OpenAIChat:
         return json.dumps(["openai", self.model, address, self.max_image_side, self.reasoning_tokens])
 
     @property
+    def box_fault(self) -> str:
+        """Reason why a probe found the model's boxes wrong; "" if it did not."""
+        return self.dialect.box_fault
+
+    @property
     def address(self) -> str:
         """Root of the API, as messages show it."""
         return scrub(self._endpoint.root)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from openai.types import Model
 from PIL import Image
 
+from agents.base.box_forms import BoxForm
 from agents.models.base import ChatMessage, ChatReply, ChatRequest, ModelError
+from agents.models.chat.box_check import check_boxes
 from agents.models.chat.dialect import LIMIT, NEW_LIMIT
 from agents.models.chat.error_bodies import clean_message
 from agents.models.chat.loop_thread import within
@@ -23,9 +25,10 @@ from agents.time_limits.deadline import Deadline
 SECONDS = 120.0
 """Longest time that a probe takes; a model may have to be loaded first."""
 
-REPLY, PICTURES, SCHEMA, LOGPROBS, STREAMING, TEMPERATURE, LIMIT_KEPT, THOUGHTS, CONTEXT = (
+REPLY, PICTURES, BOXES, SCHEMA, LOGPROBS, STREAMING, TEMPERATURE, LIMIT_KEPT, THOUGHTS, CONTEXT = (
     "reply",
     "pictures",
+    "boxes",
     "schema",
     "log-probabilities",
     "streaming",
@@ -115,12 +118,13 @@ class _Listing:
     )
 
 
-def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
+def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True, boxes: BoxForm = "none") -> Probe:
     """Ask a server for a picture's colour in a request with all features in use; parameters that it refuses are remembered for the run.
 
     Args:
         chat: The model.
         sees: Whether it is shown pictures.
+        boxes: Form of its boxes, which four more requests check; wrong ones are not used by this process.
         thorough: Whether a second request finds out if the limit of tokens is kept, and a third call asks for the context.
 
     Raises:
@@ -147,6 +151,8 @@ def probe(chat: OpenAIChat, *, sees: bool, thorough: bool = True) -> Probe:
         reply = plain
     elif has_ended and sees:
         findings.append(_judge_picture(asking, reply))
+    if has_ended and sees and boxes != "none" and not any(finding.fatal for finding in findings):
+        findings.append(_judge_boxes(asking, boxes))
     if has_ended:
         findings += _judge_reply(chat, reply)
     if thorough:
@@ -207,6 +213,13 @@ def _judge_picture(chat: OpenAIChat, reply: ChatReply) -> Finding:
 
 def _find_colour(reply: ChatReply) -> str | None:
     return next((colour for colour in _COLOURS if colour in reply.text.lower()), None)
+
+
+def _judge_boxes(chat: OpenAIChat, form: BoxForm) -> Finding:
+    """Check boxes on drawn pictures, and remember whether they are to be used."""
+    check = check_boxes(chat, form, chat.max_image_side, SECONDS)
+    chat.dialect.box_fault = "" if check.is_passed else check.detail
+    return Finding(BOXES, check.is_passed, check.detail, "" if check.is_passed else check.cure)
 
 
 def _judge_reply(chat: OpenAIChat, reply: ChatReply) -> list[Finding]:

@@ -68,7 +68,7 @@ class TransformersChat:
         if max_batch < 1 or max_image_side < 1:
             raise ValueError("max_batch and max_image_side must be at least 1")
         self.name, self._checkpoint, self._max_batch = name, checkpoint, max_batch
-        self._max_image_side, self._prefixes = max_image_side, prefixes
+        self.max_image_side, self._prefixes = max_image_side, prefixes
         self.weights, self.rounding = tuple(weights), rounding
         self._lock = threading.Lock()
 
@@ -120,7 +120,7 @@ class TransformersChat:
         Raises:
             ModelError: The model cannot answer even this.
         """
-        sight = (Image.new("RGB", (self._max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
+        sight = (Image.new("RGB", (self.max_image_side,) * 2, "grey"),) if self._checkpoint.sees else ()
         (reply,) = self.chat([ChatRequest((ChatMessage("user", "What is this?", sight),), max_tokens=2)])
         if reply.error is not None:
             raise ModelError(f"{self.name} loads, but cannot answer: {reply.error}")
@@ -130,7 +130,7 @@ class TransformersChat:
         jobs = [_Job(request) for request in requests]
         for job in jobs:
             try:
-                job.messages = checked_messages(job.request, self.name, self._checkpoint.sees, self._max_image_side)
+                job.messages = checked_messages(job.request, self.name, self._checkpoint.sees, self.max_image_side)
                 job.text = self._checkpoint.render(job.messages)
             except ModelError as error:
                 job.fail(error)

@@ -108,7 +108,7 @@ class VllmChat:
         self._engines = [engine]  # one at a time; the finaliser sees which
         self._start, self._lock = start, threading.Lock()
         self._reload: Future[None] | None = None
-        self._max_image_side, self._pictures_first = max_image_side, pictures_first
+        self.max_image_side, self._pictures_first = max_image_side, pictures_first
         self.weights: tuple[Path, ...] = ()  # source of its weights
         self._ids = itertools.count()
         self._image_tokens: dict[tuple[tuple[int, int], ...], int] = {}
@@ -196,7 +196,7 @@ class VllmChat:
             ChatRequest(hello, max_tokens=2, temperature=1.0, seed=0),
         ]
         if self._template.sees:
-            sight = Image.new("RGB", (self._max_image_side, self._max_image_side), "grey")
+            sight = Image.new("RGB", (self.max_image_side, self.max_image_side), "grey")
             requests.append(ChatRequest((ChatMessage("user", "What is this?", (sight,)),), max_tokens=2))
         for reply in self.chat(requests):
             if reply.error is not None:
@@ -288,7 +288,7 @@ class VllmChat:
     def _prepare(self, job: _Job) -> None:
         """Build the engine's request of a job; a job that cannot be asked gets an error."""
         try:
-            messages = checked_messages(job.request, self.name, self._template.sees, self._max_image_side)
+            messages = checked_messages(job.request, self.name, self._template.sees, self.max_image_side)
             images = [image for message in messages for image in message.images]
             if images and self._pictures_first:
                 messages = system_into_user(messages) or messages

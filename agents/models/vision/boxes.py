@@ -14,12 +14,24 @@ _MIN_SHARE = 0.1  # of a box; a mask of less is taken for a failure
 
 def overlap(one: Box, other: Box) -> float:
     """Intersection over union of two boxes, 0 to 1."""
-    width = min(one.right, other.right) - max(one.left, other.left)
-    height = min(one.bottom, other.bottom) - max(one.top, other.top)
-    if width <= 0 or height <= 0:
-        return 0.0
-    shared = width * height
-    return shared / (one.area + other.area - shared)
+    shared = _intersect(one, other).area
+    return shared / (one.area + other.area - shared) if shared else 0.0
+
+
+def share_inside(inner: Box, outer: Box) -> float:
+    """Return the share of a box's area that another box covers, 0 to 1."""
+    shared = _intersect(inner, outer).area
+    return shared / inner.area if shared else 0.0
+
+
+def _intersect(one: Box, other: Box) -> Box:
+    """Return the box that two boxes share; it has no area if they share none."""
+    return Box(
+        max(one.left, other.left),
+        max(one.top, other.top),
+        min(one.right, other.right),
+        min(one.bottom, other.bottom),
+    )
 
 
 def pad(box: Box, fraction: float, width: int, height: int) -> Box:

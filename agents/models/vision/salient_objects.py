@@ -2,7 +2,7 @@
 
 No package carries weights of a detector that knows phrases, so every salient object is boxed, whatever it is called:
 activations of two inner blocks of EfficientNet-Lite2, and colours, are compared with the picture's border; regions that
-stand out become boxes. Phrases only change the order, by the classifier's own names for the things in the boxes.
+stand out become boxes. Phrases only change the order, by the classifier's own names for the things in the boxes; no box carries one.
 
 The border of a photograph is mostly background (the boundary prior of Wei et al., "Geodesic saliency using background
 priors", ECCV 2012); features of a network tell objects from textured ground better than colours do, and both together best.
@@ -25,7 +25,7 @@ BLOCKS = (4, 7)
 """MBConv blocks whose maps are used, strides 8 and 16: deeper ones are too coarse for boxes, earlier ones see edges only."""
 
 JUST_VISIBLE = 2.3  # smallest difference in CIELAB that an eye notices (Mahy, Van Eycken and Oosterlinck 1994)
-ANYTHING = "object"  # phrase of a detection not asked for by name
+ANYTHING = "object"  # phrase of every detection: none was found by a name
 
 
 MAX_BOXES, MAX_OVERLAP = 6, 0.5  # boxes of an image; of boxes that overlap more than this (IoU) the best-scored stays
@@ -56,8 +56,8 @@ class SalientObjectDetector:
     def detect(self, images: Sequence[Image.Image], phrases: Sequence[Sequence[str]]) -> list[list[Detection]]:
         """Detect objects; see ``Detector.detect``. Boxes are in pixels of the upright image, scores in 0..1 + ``BONUS``.
 
-        A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one come first and carry it as ``phrase``,
-        which is "object" if no phrase fits best.
+        A picture without any contrast has no boxes. Phrases drop nothing: boxes that look like one come first. The ``phrase`` of every box
+        is ``ANYTHING``, because the nearest of several phrases is mostly another thing's (16 of 36 right on validation).
 
         Raises:
             ValueError: An image cannot be decoded, or the lists differ in length.
@@ -67,7 +67,7 @@ class SalientObjectDetector:
         upright = [to_rgb(image) for image in images]
         maps = self._maps(upright)
         detections = [self._salient(image, own) for image, own in zip(upright, maps, strict=True)]
-        return self._name_detections(upright, detections, phrases)
+        return self._reorder(upright, detections, phrases)
 
     def _maps(self, images: Sequence[Image.Image]) -> list[tuple[FloatArray, ...]]:
         """Feature maps of each image; images of like proportions share a pass."""
@@ -93,10 +93,10 @@ class SalientObjectDetector:
         ]
         return suppress(everything, MAX_OVERLAP)[:MAX_BOXES]
 
-    def _name_detections(
+    def _reorder(
         self, images: Sequence[Image.Image], all_detections: list[list[Detection]], phrases: Sequence[Sequence[str]]
     ) -> list[list[Detection]]:
-        """Assign each detection its closest phrase and reorder the detections by that closeness.
+        """Raise the score of each detection by its closeness to the closest phrase, and sort the detections anew.
 
         All crops go through the network in one pass. Images without phrases keep their detections.
         """
@@ -115,15 +115,14 @@ class SalientObjectDetector:
         names = [label.name for named in labels for label in named]
         words = list(dict.fromkeys(names + [phrase for row, _ in concerned for phrase in phrases[row]]))
         vectors = dict(zip(words, self._encoder.encode(words), strict=True))
-        renamed: dict[int, list[Detection]] = {row: [] for row, _ in concerned}
+        rescored: dict[int, list[Detection]] = {row: [] for row, _ in concerned}
         for (row, candidate), named in zip(concerned, labels, strict=True):
             classes = np.stack([vectors[label.name] for label in named])
-            closeness = [float((classes @ vectors[phrase]).max()) for phrase in phrases[row]]
-            best = int(np.argmax(closeness))
-            score = candidate.score * (1.0 + BONUS * max(0.0, closeness[best]))
-            renamed[row].append(replace(candidate, phrase=phrases[row][best], score=score))
+            closeness = max(float((classes @ vectors[phrase]).max()) for phrase in phrases[row])
+            score = candidate.score * (1.0 + BONUS * max(0.0, closeness))
+            rescored[row].append(replace(candidate, score=score))
         return [
-            sorted(renamed[row], key=lambda candidate: -candidate.score) if row in renamed else detections
+            sorted(rescored[row], key=lambda candidate: -candidate.score) if row in rescored else detections
             for row, detections in enumerate(all_detections)
         ]
 
