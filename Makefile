@@ -25,6 +25,7 @@ VLLM_VENV ?= .venv-vllm
 TRANSFORMERS4_VENV ?= .venv-transformers4
 WEB_VENV ?= .venv-web
 SCALE_VENV ?= .venv-scale
+INSPECT_VENV ?= .venv-inspect
 
 BIN := $(VENV)/bin
 # Profiles with the encoders that an index is built with where nothing else is said.
@@ -43,6 +44,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_VLLM := $(VLLM_VENV)/.installed
 INSTALLED_WEB := $(WEB_VENV)/.installed
 INSTALLED_SCALE := $(SCALE_VENV)/.installed
+INSTALLED_INSPECT := $(INSPECT_VENV)/.installed
 INSTALLED_TRANSFORMERS4 := $(TRANSFORMERS4_VENV)/.installed
 VLLM_TESTS := tests/vllm tests/models/test_transformers_chat.py tests/models/test_schema_masks.py tests/models/test_openai_chat.py \
 	tests/models/test_encoders_and_rerankers.py tests/search/test_compat.py tests/search/test_pipelines.py tests/search/test_gateway.py
@@ -52,7 +54,7 @@ TRANSFORMERS_TESTS := tests/models tests/search/test_compat.py tests/search/test
 # What a change of one stage, method, prompt or preset can break, with scripted models.
 FAST_TESTS := tests/agent tests/asking tests/evidence tests/injection tests/layout tests/docs tests/english tests/methods tests/settings tests/texts tests/faults/test_guard.py
 
-.PHONY: help demo web install test test-fast test-lab hostile test-scale test-wheel test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
+.PHONY: help demo web install test test-fast test-lab hostile test-scale test-inspect test-wheel test-web test-transformers4 test-vllm lint clean lock lock-gpu lock-models constraints audit preflight screenshots
 
 ##@ Run
 help: ## List the targets and the variables
@@ -107,6 +109,10 @@ $(INSTALLED_WEB): $(INSTALLED) requirements/web.txt
 $(INSTALLED_SCALE): $(INSTALLED_DEV) requirements/scale.txt
 	$(call layered,$(SCALE_VENV),requirements/scale.txt)
 
+# Its S3 client takes an older python-dateutil, and so an older kubernetes, of chromadb.
+$(INSTALLED_INSPECT): $(INSTALLED_DEV) requirements/inspect.txt
+	$(call layered,$(INSPECT_VENV),requirements/inspect.txt)
+
 web: $(INSTALLED_WEB) ## Serve a web page to try the agent on your own photos, on http://127.0.0.1:7860
 	$(DEMO) -m mini_crag_mm.prepare --cache $(CACHE) --split $(SPLIT)
 	$(if $(filter embedded embedded_batch,$(PROFILE)),$(DEMO) -m agents.models.chat.gguf --cache $(CACHE))
@@ -145,6 +151,9 @@ test-wheel: $(INSTALLED_DEV) ## Build the wheel, install it with all that it ask
 
 test-scale: $(INSTALLED_SCALE) ## Run the tests of replicas and their server on a local Ray cluster
 	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(SCALE_VENV)/bin/python -m pytest tests/evaluation/test_replicas.py tests/apps/test_serve_replicas.py
+
+test-inspect: $(INSTALLED_INSPECT) ## Run the task of Inspect with its mock model
+	OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} TOKENIZERS_PARALLELISM=false $(INSPECT_VENV)/bin/python -m pytest tests/examples/test_inspect.py
 
 $(INSTALLED_TRANSFORMERS4): $(INSTALLED_DEV) requirements/transformers4.txt
 	$(call layered,$(TRANSFORMERS4_VENV),requirements/transformers4.txt)
@@ -192,4 +201,4 @@ screenshots: $(INSTALLED_WEB) $(INSTALLED_DEV) ## Make the pictures of page and 
 	$(WEB_VENV)/bin/python -m tools.screenshots --run $(OUT) --page-run results/page --split $(SPLIT)
 
 clean: ## Remove the virtual environments, the caches and the results
-	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TRANSFORMERS4_VENV) $(VLLM_VENV) $(WEB_VENV) $(SCALE_VENV) $(INSPECT_VENV) $(CACHE) results *.egg-info .mypy_cache .ruff_cache .hypothesis

@@ -56,6 +56,7 @@ publish requirements/torch-pypi.txt pyproject.toml
 
 for extra in train scale dev; do on_top $extra pyproject.toml "the extra $extra of pyproject.toml" "" --extra $extra "${options[@]}"; done
 on_top web pyproject.toml "the extra web of pyproject.toml" "pillow tomlkit" --extra web "${options[@]}"
+on_top inspect pyproject.toml "the extra inspect of pyproject.toml" "kubernetes python-dateutil" --extra inspect "${options[@]}"
 grep -oE '^(transformers|huggingface-hub|tokenizers)==[^ ]+' requirements.txt > "$work/transformers4.in"
 on_top transformers4 "$work/transformers4.in" requirements.txt "transformers huggingface-hub tokenizers" "${options[@]}"
 for name in uv weights gguf-converter; do

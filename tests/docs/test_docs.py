@@ -28,7 +28,7 @@ PAGES = [
 ]
 PACKAGES = ("agents", "apps", "evaluation", "training", "mini_crag_mm", "lab")
 FOREIGN_OPTIONS = {"--generate", "--no-deps", "--require-hashes", "--upgrade-package"} | {
-    *("--head", "--address", "--target", "--help", "--max-model-len", "--reasoning-parser")
+    *("--head", "--address", "--target", "--help", "--max-model-len", "--reasoning-parser", "--solver")
 }
 """Options of other programs than ours that the pages name, and the one that argparse adds."""
 

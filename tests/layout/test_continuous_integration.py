@@ -31,7 +31,16 @@ def makefile() -> str:
 def test_jobs_run_targets_and_folders_that_exist(jobs: dict[str, Any], makefile: str) -> None:
     commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     targets = {word for command in commands for word in re.findall(r"^make ([a-z][\w-]*)", command)}
-    assert {"lint", "constraints", "test-lab", "hostile", "test-transformers4", "test-wheel", "demo"} == targets
+    assert {
+        "lint",
+        "constraints",
+        "test-lab",
+        "hostile",
+        "test-transformers4",
+        "test-inspect",
+        "test-wheel",
+        "demo",
+    } == targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert "make .venv/.installed-dev" in commands

@@ -85,7 +85,7 @@ def find_unmet(asked: Iterable[str], *locks: str) -> list[str]:
 def test_the_locks_have_what_the_project_asks_for() -> None:
     base = ("requirements-cpu.txt", "requirements/torch-pypi.txt", ALONE)
     assert find_unmet(PROJECT["dependencies"], *base) == []
-    for extra in ("web", "scale", "train"):
+    for extra in ("web", "scale", "inspect", "train"):
         assert find_unmet([*PROJECT["dependencies"], *EXTRAS[extra]], f"requirements/{extra}.txt", *base) == [], extra
     assert find_unmet([*EXTRAS["dev"], *EXTRAS["train"]], "requirements/dev.txt", *base) == []
     assert find_unmet([*PROJECT["dependencies"], *EXTRAS["current"]], "requirements/gpu_current.txt", ALONE) == []
