@@ -5,6 +5,7 @@
 | ``answer``, ``dual_answer``, ``modality_answers`` | the best ``k`` chunks, an option of the stage | together |
 | ``steps`` | text of the photo, and the best ``FACT_CHUNKS`` chunks of the step | together |
 | ``grounded_answer`` | the best ``k`` chunks; after a search for missing facts the best ``FACT_CHUNKS`` of each before them | together |
+| ``search_agent`` | the results of its searches, the newest first | together |
 | ``verify``, ``cross_check``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
 | ``isolated_answers``, ``reconcile`` | the same | with it |
 | ``entries_answer``, ``choose_entry``, ``entry_answer``, ``four_steps`` | ``entries.k`` entries (``cut_entry``) | in equal shares |

@@ -72,7 +72,7 @@ class ModelSet:
     def boxes(self) -> BoxForm:
         """Return the form of the chat model's boxes; ``none`` also if a probe found them wrong."""
         form = self._profile.boxes
-        return "none" if form == "none" or getattr(self.get("chat"), "box_fault", "") else form
+        return "none" if form == "none" or bool(getattr(self.get("chat"), "box_fault", "")) else form
 
     def measure_sent(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return width and height of a picture of that size as the chat model is sent it."""

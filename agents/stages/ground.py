@@ -102,8 +102,10 @@ class Ground(Stage):
         if self.options.masks:
             boxes = [tuple(region.box for region in turn.regions) for turn, _ in concerned]
             outlined = look_once(self._outlined, photos, boxes, partial(_segment_copies, context.models.segmenter))
-            for (turn, _), own in zip(concerned, outlined, strict=True):
-                turn.regions = tuple(replace(region, mask=mask) for region, mask in zip(turn.regions, own, strict=True))
+            for (turn, _), masks in zip(concerned, outlined, strict=True):
+                turn.regions = tuple(
+                    replace(region, mask=mask) for region, mask in zip(turn.regions, masks, strict=True)
+                )
 
 
 def _list_drawn(turn: Turn, image: Image.Image) -> tuple[Detection, ...]:

@@ -98,7 +98,7 @@ def find_loss(way: Way) -> Loss:
         return Loss.NOT_SHOWN
     if way.is_indexed is False:
         return Loss.NOT_INDEXED
-    if way.is_searched is False:
+    if way.is_searched is False and way.is_recognised is None:
         return Loss.NOT_SEARCHED
     if way.is_pictured is False:
         return Loss.NOT_PICTURED

@@ -44,7 +44,15 @@ def test_the_table_names_every_stage_that_shows_evidence() -> None:
 @pytest.mark.parametrize(
     ("name", "users"),
     [
-        ("evidence_tokens", {"agents/stage.py", "agents/papers/core_mmrag.py", "agents/profiles/profile.py"}),
+        (
+            "evidence_tokens",
+            {
+                "agents/stage.py",
+                "agents/stages/search_agent.py",
+                "agents/papers/core_mmrag.py",
+                "agents/profiles/profile.py",
+            },
+        ),
         ("fill_budget", {"agents/stage.py"}),
         ("select_chunks", {"agents/stage.py"}),
     ],

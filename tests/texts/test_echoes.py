@@ -7,11 +7,12 @@ import re
 
 import pytest
 
-from agents.asking.prompts import Prompt, PromptLibrary
+from agents.asking.prompts import PROMPT_PARTS, Prompt, PromptLibrary
 from agents.profiles.profile import PROMPTS, ROOT
 from agents.texts.echoes import repeats_prompt
 
-TEMPLATES = sorted(PROMPTS.rglob("*.j2"))
+TEMPLATES = sorted(path for path in PROMPTS.rglob("*.j2") if path.parent != PROMPT_PARTS)
+"""Parts are no templates: their words are those of the templates that include them."""
 FROM_EVIDENCE = Prompt(PROMPTS / "answer_with_evidence.j2").wording
 REASONED = Prompt(PROMPTS / "answer_reasoned.j2").wording
 
