@@ -23,8 +23,8 @@ from agents.stages.grounded_answer import GroundedAnswer
 from agents.turn import Position, Target, Thing, Tools, Turn
 from evaluation.commands import make_console
 from lab.benchmarks.common import ProfileOptions, build_table, run
-from mini_crag_mm.content_models import Content
-from mini_crag_mm.loader import SET, ShownScene, load_content, read_scenes
+from mini_crag_mm.content_models import Content, load_content
+from mini_crag_mm.loader import SET, ShownScene, read_scenes
 
 RIGHT, MISSED = 0.5, 0.1  # IoU
 SHOWN = 0.5  # share of a thing that a close-up of it shows at least
@@ -83,7 +83,7 @@ def detect(
     scenes: Sequence[tuple[ShownScene, Sequence[PlacedThing]]], config: RunConfig
 ) -> list[tuple[Detection, ...]]:
     """Return the boxes that stage ``ground`` finds in each scene."""
-    stage, context = Ground(), Context(config.models(), None, config.prompts)  # type: ignore[arg-type] - nothing is searched
+    stage, context = Ground(), Context(config.models(), None, config.prompts)  # type: ignore[arg-type]  # nothing is searched
     turns = []
     for scene, placed in scenes:
         phrases = tuple(each.thing.phrase.lower() for each in placed)

@@ -12,6 +12,7 @@ from typing import Any
 
 from agents.models.base import ChatRequest
 from agents.models.chat.prompt_fitting import system_into_user
+from agents.models.registry import PROPERTIES
 from agents.settings.run_config import RunConfig
 
 _PICTURE = "\0{}\1"  # stands for a picture; no text of a prompt holds either sign
@@ -102,7 +103,8 @@ def make_prefix_caches(config: RunConfig, caching: Mapping[str, int]) -> dict[st
     cache_by_spec: dict[str, PrefixCache] = {}
     cache_by_role = {}
     for role, prompts in caching.items():
-        spec: Mapping[str, Any] = config.profile.models[role]
+        table: Mapping[str, Any] = config.profile.models[role]
+        spec = {name: value for name, value in table.items() if name not in PROPERTIES}
         key = json.dumps(spec, sort_keys=True, default=str)
         if key not in cache_by_spec:
             cache_by_spec[key] = PrefixCache(prompts, pictures_first=bool(spec.get("pictures_first")))
