@@ -44,7 +44,7 @@ def make_record(
         (
             make_record((), (), StageRecord("select_entity", nearest=PictureFound("Old Barn", 0.4))),
             ("31 metres",),
-            Loss.NOT_SEARCHED,
+            Loss.NOT_RECOGNISED,
         ),
         (
             make_record(
