@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 from semantic_text_splitter import TextSplitter
 
-from agents.evidence.passages import split_paragraphs, write_attribute, write_thing
+from agents.evidence.passages import split_paragraphs, write_attribute
 from agents.search.hits import Entity, ImageHit, WebHit
-from agents.texts.infobox import facts
+from agents.texts.infobox import facts, write_thing
 from agents.texts.injection import neutral, without_special_tokens
 from agents.texts.page_structure import cut_page
 from agents.turn import CutPage, Evidence, Turn
@@ -118,7 +118,7 @@ def chunk_attributes(
         identity: What the photo surely shows; a passage of all attributes begins with it.
     """
     if options.attribute_chunks == "passage":
-        for text in write_thing(entity, options.chunk_characters, identity):
+        for text in write_thing(entity.name, entity.attributes, options.chunk_characters, identity):
             yield Evidence(without_special_tokens(text), "kg", entity.name, hit.url, hit.score)
         return
     if options.attribute_chunks == "ranked":

@@ -4,9 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from agents.record import EvidenceFound
-from agents.search.hits import Entity
-from agents.texts.infobox import facts
-from agents.texts.text import cut_words, format_attribute
 from agents.turn import Evidence
 
 CHARACTERS_PER_TOKEN = 4
@@ -34,27 +31,6 @@ def classify_document(chunk: Evidence) -> Literal["text", "image"]:
 def write_attribute(key: str, entity: str, value: str) -> str:
     """Write an attribute as ``The <key> of <entity> is <value>`` (QA-Dragon, section 3.6.1)."""
     return f"The {key} of {entity} is {value}."
-
-
-def write_thing(entity: Entity, characters: int, identity: str = "") -> list[str]:
-    """Write all attributes of an entity in words that people write, such as ``Red Comet. Height: 12 m.``, for a prompt.
-
-    Args:
-        entity: The entity.
-        characters: Longest passage; more attributes go into further ones. A longer attribute is cut.
-        identity: Replaces the name at the beginning, such as ``This is Red Comet.``
-
-    Returns:
-        The passages; none for an entity without attributes and ``identity``.
-    """
-    name = f"{entity.name.rstrip('.')}."
-    passages: list[str] = [identity] if identity else []
-    for key, value in facts(entity.attributes):
-        added = f"{format_attribute(key, value.rstrip('.'))}."
-        if not passages or len(passages[-1]) + 1 + len(added) > characters:
-            passages.append(name)
-        passages[-1] = f"{passages[-1]} {cut_words(added, max(characters - len(name) - 1, characters // 2))}"
-    return passages
 
 
 def write_identity(entity: str) -> str:

@@ -22,7 +22,8 @@ from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, Text
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, repository_folder
 from agents.search.index_builder import BuiltIndex, IndexBuilder
-from agents.search.index_sources import ChunkRow, ImageRow, read_images, read_pages
+from agents.search.index_sources import ChunkRow, ImageRow, Page, read_images, read_pages
+from agents.search.own_pages import detect_languages, find_own_pages, keep_pages, write_things
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.search.pages.page_text import MAX_DOCUMENT, main_content
 from agents.time_limits.signals import INTERRUPTED
@@ -164,9 +165,15 @@ def _build(options: IndexOptions, each: Each) -> None:
     collection = Collection.open(options.collection) if options.collection is not None else None
     states = read_states(collection) if collection is not None else {}
     # Both sources are read before either is embedded: a bad line shows at once, not after minutes.
+    pages: list[Page] = []
     images, chunks = (
-        _read_collection(options, each) if options.collection else (_images(options), _chunks(options, each))
+        _read_collection(options, each, pages)
+        if options.collection
+        else (_images(options), _chunks(options, each, pages))
     )
+    has_table = options.collection is not None or options.table is not None
+    if has_table and images is not None and chunks is not None:
+        chunks = [*chunks, *write_things(images)]
     lacks_images = images is None and (
         options.collection is not None or current_revision(hub, options.image_dataset) is None
     )
@@ -181,20 +188,24 @@ def _build(options: IndexOptions, each: Each) -> None:
                 _report(options.image_dataset, built)
         if chunks is not None:
             text_encoder = TextIndexEncoder.load(options.text_model, options.batch_size)
-            _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset))
+            keep_pages(pages, find_own_pages(options.cache, options.tag))
+            languages = detect_languages(pages)
+            _report(options.web_dataset, builder.chunks(chunks, text_encoder, options.web_dataset, languages))
     if collection is not None:
         remember_files(collection, states, options.cache)
 
 
-def _read_collection(options: IndexOptions, read: Each) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:
-    """Read the photos and the pages of the collection."""
+def _read_collection(
+    options: IndexOptions, read: Each, pages: list[Page]
+) -> tuple[list[ImageRow] | None, list[ChunkRow] | None]:
+    """Read the photos and the pages of the collection, and add the whole pages to ``pages``."""
     assert options.collection is not None
     collection = Collection.open(options.collection)
     images, chunks = None, None
     if (folder := collection.photos) is not None:
         images = _own_photos(options, folder, collection.table, collection.split)
     if collection.pages is not None:
-        chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read)
+        chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read, pages)
     return images, chunks
 
 
@@ -221,19 +232,18 @@ def _tell_left_out(reasons: Sequence[str]) -> None:
         print_error(f"left out: {well_formed(reason)}")
 
 
-def _chunks(options: IndexOptions, read: Each) -> list[ChunkRow] | None:
+def _chunks(options: IndexOptions, read: Each, pages: list[Page]) -> list[ChunkRow] | None:
     if not options.pages and options.documents is None:
         return None
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
-        rows += _documents(options.documents, options.base_url, read)
+        rows += _documents(options.documents, options.base_url, read, pages)
     return rows
 
 
-def _documents(folder: Path, base_url: str, read: Each) -> list[ChunkRow]:
-    chunks, left_out = read_documents(
-        folder, base_url, content_of=partial(main_content, characters=MAX_DOCUMENT), each=read
-    )
+def _documents(folder: Path, base_url: str, read: Each, pages: list[Page]) -> list[ChunkRow]:
+    content_of = partial(main_content, characters=MAX_DOCUMENT)
+    chunks, left_out = read_documents(folder, base_url, content_of=content_of, each=read, on_pages=pages.extend)
     _tell_left_out(left_out)
     return chunks
 

@@ -70,6 +70,11 @@ class SearchGateway:
         self._worker = worker or SubprocessWorker()
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
+        own_pages = getattr(pipeline, "own_pages", None)
+        self._own_pages = (own_pages,) if isinstance(own_pages, Path) else ()
+        languages = getattr(pipeline, "languages", ())
+        self.languages: tuple[str, ...] = languages if isinstance(languages, tuple) else ()
+        """Languages of one's own pages as ISO 639-1 codes, the most frequent first; empty for the organiser's indices."""
         self._images, self._web = image_searcher(pipeline), web_searcher(pipeline)
         self._image_results: ResultCache[tuple[str, int], Results[ImageHit]] = ResultCache(_CACHE_SIZE)
 
@@ -88,15 +93,17 @@ class SearchGateway:
     ) -> dict[str, PageText]:
         """Load the available full texts of pages by URL (see ``agents.search.pages.web_cache``). Never raises.
 
-        They come from the pipeline's ``page_folder``, the default ``page_cache``, or the organiser's folder (``paths.organiser_pages``). A
-        page that shows nothing without its scripts has an empty text.
+        They come from the pipeline's ``page_folder``, the default ``page_cache``, its ``own_pages``, or the organiser's folder
+        (``paths.organiser_pages``). A page that shows nothing without its scripts has an empty text.
 
         Args:
             urls: URLs, the most important ones first, because no page is read after the deadline.
             fetch: Fetch missing pages over HTTP.
             deadline: When reading has to end.
         """
-        pages = PageCache(self._page_folder, http=fetch, further=(organiser_pages(),)).get_all(urls, deadline)
+        pages = PageCache(self._page_folder, http=fetch, further=(*self._own_pages, organiser_pages())).get_all(
+            urls, deadline
+        )
         return dict(zip(pages, self._read_pages(list(pages.values()), deadline), strict=True))
 
     @property

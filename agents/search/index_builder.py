@@ -36,7 +36,7 @@ from agents.models.picture_files import read_picture_file
 from agents.search.embedding_cache import EmbeddingCache, cache_key
 from agents.search.hits import SearchError
 from agents.search.hub import point, publish, remove_snapshot, repository_folder, snapshot_path, working_copy
-from agents.search.index_sources import ChunkRow, ImageRow
+from agents.search.index_sources import KIND, THING, ChunkRow, ImageRow
 
 if TYPE_CHECKING:
     from chromadb.api import ClientAPI
@@ -73,11 +73,18 @@ class Manifest:
     model: str  # fingerprint of the encoder
     content: str  # SHA-256 over ids, metadata and embedded contents, in order
     format: int = _FORMAT  # version of the way indices are written
+    languages: tuple[str, ...] = ()  # ISO 639-1 codes of the languages of one's own pages, the most frequent first
+    things: int = 0  # rows that are things of a table, not parts of pages
 
     @property
     def revision(self) -> str:
         """40 hexadecimal digits: the same content and model have the same revision."""
-        return hashlib.sha1(json.dumps(asdict(self), sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+        return hashlib.sha1(json.dumps(self.as_json(), sort_keys=True).encode(), usedforsecurity=False).hexdigest()
+
+    def as_json(self) -> dict[str, Any]:
+        """Return its fields; without languages and things if there are none, so that an index without them keeps its revision."""
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if value or name not in ("languages", "things")}
 
     @classmethod
     def read(cls, snapshot: Path) -> Manifest | None:
@@ -87,8 +94,9 @@ class Manifest:
             None for a snapshot not built here.
         """
         try:
-            return cls(**parse_json((snapshot / MANIFEST).read_bytes()))
-        except (OSError, ValueError, TypeError):
+            fields = parse_json((snapshot / MANIFEST).read_bytes())
+            return cls(**{**fields, "languages": tuple(fields.get("languages", ()))})
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
 
@@ -157,8 +165,10 @@ class IndexBuilder:
             self._publish(stored, IMAGE_COLLECTION, encoder.fingerprint, dataset_id, embedded), left_out=left_out
         )
 
-    def chunks(self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str) -> BuiltIndex:
-        """Build the index of chunks of pages, and embed the chunks sorted by length.
+    def chunks(
+        self, rows: Sequence[ChunkRow], encoder: Encoder, dataset_id: str, languages: Sequence[str] = ()
+    ) -> BuiltIndex:
+        """Build the index of chunks of pages, and embed the chunks sorted by length. ``languages`` are kept beside it.
 
         Raises:
             SearchError: See the class; or different sources have pages with the same URL.
@@ -176,10 +186,12 @@ class IndexBuilder:
             key = text_key(encoder, row)
             texts[key] = row.embedded_text
             metadata = {"page_name": row.page_name, "page_snippet": row.page_snippet, "page_url": row.page_url}
+            if row.is_thing:
+                metadata |= {KIND: THING}
             stored.append(Row(row.id, metadata, key))
         missing = sorted(self.cache.missing(texts), key=lambda key: (len(texts[key]), texts[key]))
         self._embed("text", [(key, texts[key]) for key in missing], encoder)
-        return self._publish(stored, WEB_COLLECTION, encoder.fingerprint, dataset_id, len(missing))
+        return self._publish(stored, WEB_COLLECTION, encoder.fingerprint, dataset_id, len(missing), tuple(languages))
 
     def _embed(self, unit: str, contents: _Contents, encoder: Encoder) -> dict[bytes, str]:
         """Embed contents batch by batch and store each batch. Returns why images could not be decoded."""
@@ -191,13 +203,24 @@ class IndexBuilder:
                 bar.update(len(vectors) + len(problems))
         return broken
 
-    def _publish(self, rows: Sequence[Row], collection: str, model: str, dataset_id: str, embedded: int) -> BuiltIndex:
+    def _publish(
+        self,
+        rows: Sequence[Row],
+        collection: str,
+        model: str,
+        dataset_id: str,
+        embedded: int,
+        languages: tuple[str, ...] = (),
+    ) -> BuiltIndex:
         if not rows:
             raise SearchError(f"{dataset_id} cannot be built: its sources have no rows")
         folder = repository_folder(self.hub, dataset_id)
         folder.mkdir(parents=True, exist_ok=True)
+        things = sum(row.metadata.get(KIND) == THING for row in rows)
         dimensions = int(self.cache.load([rows[0].key]).shape[1])
-        manifest = Manifest(collection, len(rows), dimensions, model, content_hash(rows))
+        manifest = Manifest(
+            collection, len(rows), dimensions, model, content_hash(rows), languages=languages, things=things
+        )
         with FileLock(folder / ".building.lock"):
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
             if Manifest.read(snapshot) == manifest:
@@ -210,7 +233,7 @@ class IndexBuilder:
             with _explain_write_faults(work):
                 self._write_collection(work, rows, manifest)
                 _compact(work)
-            (work / MANIFEST).write_text(json.dumps(asdict(manifest), indent=2), encoding="utf-8")
+            (work / MANIFEST).write_text(json.dumps(manifest.as_json(), indent=2), encoding="utf-8")
             if snapshot.is_dir():  # without its manifest
                 remove_snapshot(snapshot)
             publish(self.hub, dataset_id, manifest.revision, work)

@@ -25,7 +25,10 @@ _SIGNS = 2  # of those that count as a word: the text encoder takes each for a t
 _MOST_CHARACTERS = 12  # that count as one word: what has fewer blanks is no prose
 _LINE = 20_000  # characters; the splitter's time grows with the square of a longer line
 
-_CHUNK, _CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by the part before the first "_chunk" of an id
+KIND, THING = "kind", "thing"
+"""Key and value by which things of a table are told from parts of pages in the metadata of an index of pages."""
+
+CHUNK, CHUNK_IN_URL = "_chunk", "%5Fchunk"  # pages are told apart by the part before the first "_chunk" of an id
 
 Text = Annotated[str, Field(strict=True)]
 Filled = Annotated[str, Field(strict=True, pattern=r"\S")]
@@ -76,6 +79,7 @@ class ChunkRow:
     page_name: str
     page_snippet: str
     page_url: str
+    is_thing: bool = False  # whether it has the attributes of a thing of a table, and is no part of a page
 
     @property
     def embedded_text(self) -> str:
@@ -131,7 +135,7 @@ def chunk_pages(pages: Iterable[Page], words: int = CHUNK_WORDS) -> list[ChunkRo
         names[page.page_url] = names.get(page.page_url) or page.page_name
         texts.setdefault(page.page_url, {}).update(dict.fromkeys(split_text(page.page_snippet, words) or [""]))
     return [
-        ChunkRow(f"{url.replace(_CHUNK, _CHUNK_IN_URL)}{_CHUNK}_{number}", names[url], text, url)
+        ChunkRow(f"{url.replace(CHUNK, CHUNK_IN_URL)}{CHUNK}_{number}", names[url], text, url)
         for url, chunks in texts.items()
         for number, text in enumerate(chunks)
     ]

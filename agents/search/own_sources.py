@@ -28,6 +28,7 @@ from agents.search.document_process import read_pdf_apart, read_rows_apart, read
 from agents.search.documents.errors import UnreadableError
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
+from agents.search.page_dates import find_date
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.page_text import check_tags
 from agents.search.pages.web_cache import cache_name
@@ -272,13 +273,18 @@ def keep_pictures(rows: Sequence[ImageRow], folder: Path) -> None:
 
 
 def read_documents(
-    folder: Path, base_url: str = "", *, content_of: Callable[[str], str], each: Each = map_locally
+    folder: Path,
+    base_url: str = "",
+    *,
+    content_of: Callable[[str], str],
+    each: Each = map_locally,
+    on_pages: Callable[[Sequence[Page]], None] | None = None,
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
     HTML (whose text ``content_of`` takes out), Word, Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
     own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files
-    (``agents.base.worker_processes``).
+    (``agents.base.worker_processes``); ``on_pages`` is called with the whole pages.
 
     Returns:
         The chunks, and why files were left out.
@@ -301,7 +307,14 @@ def read_documents(
             left_out.append(f"{path}: {problem}")
     if not pages:
         raise SourceError("\n".join([f"there is nothing to index in {folder}", *left_out]))
+    if on_pages is not None:
+        on_pages(pages)
     return chunk_pages(pages), left_out
+
+
+def _add_date(title: str, date: str) -> str:
+    """Put the date of a page beside its title: of two lists of prices one is out of date."""
+    return f"{title} ({date})" if date and date not in title else title
 
 
 def _find_parts(paths: Sequence[Path]) -> dict[Path, Path]:
@@ -336,9 +349,12 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
         else:
             choices = ", ".join((*_HTML, *_READERS, _WORD, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}"
+        date = find_date(folder / path)
         text_pages = [
             replace(
-                page, page_name=well_formed(page.page_name), page_snippet=well_formed(repeat_headers(page.page_snippet))
+                page,
+                page_name=well_formed(_add_date(page.page_name, date)),
+                page_snippet=well_formed(repeat_headers(page.page_snippet)),
             )
             for page in pages
             if page.page_snippet.strip()

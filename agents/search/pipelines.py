@@ -27,6 +27,7 @@ def open_pipeline(
     image_index: str,  # data set ids
     web_index: str | None = None,  # None for a pipeline that has no web search (task 1)
     cache: Path,  # into whose ``hub/`` the indices of ``embedded`` were published
+    things: bool = True,  # whether web search finds the things of an own collection besides its pages
 ) -> Any:
     """Open a ``cragmm_search.search.UnifiedSearchPipeline``.
 
@@ -65,6 +66,9 @@ def open_pipeline(
         tensor_image_features(pipeline.image_model)
     for dataset_id, copy in copies.items():
         _check_model(pipeline, dataset_id, copy)
+    manifest = Manifest.read(copies[web_index]) if web_index in copies else None
+    pipeline.languages = manifest.languages if manifest is not None else ()
+    pipeline.hides_things = manifest is not None and manifest.things > 0 and not things
     return pipeline
 
 

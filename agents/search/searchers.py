@@ -21,12 +21,14 @@ from PIL import Image
 
 from agents.models.base import FloatArray
 from agents.search.hits import Hit, ImageHit, Results, SearchError, WebHit, image_results, web_results
+from agents.search.index_sources import KIND, THING
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 IMAGE_BATCH, TEXT_BATCH = 32, 64  # pictures and queries in one pass of their models
 _MIN_SIDE = 4  # pixels
 
 _PAGE_FIELDS = {"page_name": "get_page_name", "page_snippet": "get_page_snippet", "page_url": "get_page_url"}
+_PAGES: Mapping[str, Any] = {KIND: {"$ne": THING}}  # parts of pages; few indices have other rows
 _log = logging.getLogger(__name__)
 
 # Fast tokenizers keep padding and truncation as state and raise "Already borrowed" when two threads use one at once.
@@ -53,6 +55,10 @@ class ReadySearch:
     web_search: bool
     picture_folder: Path | None
     page_folder: Path | None
+    own_pages: Path | None = (
+        None  # folder with the whole texts of one's own pages (``own_pages``), if they are to be read
+    )
+    languages: tuple[str, ...] = ()  # of one's own pages, the most frequent first
 
 
 def image_searcher(pipeline: Any) -> Searcher[Image.Image, ImageHit]:
@@ -136,6 +142,7 @@ class WebParts:
         self.device = _device(pipeline, self.model)
         private = getattr(pipeline, "is_private", False)
         self.private_content = getattr(pipeline, "web_content_private", None) if private else None
+        self.where = _PAGES if getattr(pipeline, "hides_things", False) else None
 
     @staticmethod
     def fits(pipeline: Any) -> bool:
@@ -152,7 +159,7 @@ class WebParts:
         """Results of texts, the k nearest chunks merged into pages; Exception: whatever the model or the collection raises."""
         return [
             web_results([self._hit(identity, score) for identity, score in merge_chunks(nearest)])
-            for nearest in _nearest(self.web.vector_db, self.embed(queries), k)
+            for nearest in _nearest(self.web.vector_db, self.embed(queries), k, self.where)
         ]
 
     def embed(self, queries: Sequence[str]) -> FloatArray:
@@ -235,11 +242,14 @@ def merge_chunks(chunks: Sequence[tuple[str, float]]) -> list[tuple[str, float]]
     return sorted(pages.values(), key=lambda chunk: chunk[1], reverse=True)
 
 
-def _nearest(collection: Any, vectors: FloatArray, n: int) -> list[list[tuple[str, float]]]:
-    """Find the n nearest ids of each vector, with their scores, in one query."""
+def _nearest(
+    collection: Any, vectors: FloatArray, n: int, where: Mapping[str, Any] | None = None
+) -> list[list[tuple[str, float]]]:
+    """Find the n nearest ids of each vector, with their scores, in one query; only of rows that fit ``where``, if given."""
     if not np.isfinite(vectors).all():
         raise SearchError("the embedding is not finite")
-    results = collection.query(query_embeddings=vectors, n_results=n, include=["distances"])
+    only = {} if where is None else {"where": where}
+    results = collection.query(query_embeddings=vectors, n_results=n, include=["distances"], **only)
     return [
         [(identity, 1.0 - distance) for identity, distance in zip(identities, distances, strict=True)]
         for identities, distances in zip(results["ids"], results["distances"], strict=True)

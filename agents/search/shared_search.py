@@ -20,7 +20,7 @@ from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 _log = logging.getLogger(__name__)
 
-_READ = ("image_search", "web_search", "picture_folder", "page_folder")
+_READ = ("image_search", "web_search", "picture_folder", "page_folder", "own_pages", "languages")
 """Attributes of a pipeline that the gateway reads."""
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class SearchActor(NodeActor):
         self._images = Together(image_searcher(pipeline).search, IMAGE_BATCH)
         self._web = Together(web_searcher(pipeline).search, TEXT_BATCH)
         self._about = {name: getattr(pipeline, name, None) for name in _READ}
+        self._about["languages"] = self._about["languages"] or ()
 
     def open(self) -> dict[str, Any]:
         """Return the attributes of the pipeline that the gateway reads.

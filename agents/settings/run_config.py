@@ -200,6 +200,7 @@ class RunConfig(AgentConfig):
         if not (web or images):
             return None
         from agents.search.kinds import open_search
+        from agents.search.own_pages import find_own_pages
         from agents.search.pipelines import open_pipeline
 
         search, tag = self.profile.search, _tag(split)
@@ -207,6 +208,7 @@ class RunConfig(AgentConfig):
             return open_search(search, split=split, cache=self.cache, web=web, images=images)
         if search.kind == "embedded":
             self._check_indices(split, web=web)
+        is_whole = getattr(getattr(self.settings, "web_search", None), "whole_collection", False)
         pipeline = open_pipeline(
             kind="organiser" if search.kind == "organiser" else "embedded",
             image_model=with_revision(search.image_model, search.image_revision),
@@ -214,9 +216,11 @@ class RunConfig(AgentConfig):
             image_index=search.image_index.format(split=tag),
             web_index=search.web_index.format(split=tag) if web else None,
             cache=self.cache,
+            things=is_whole,
         )
         pipeline.image_search = images  # beside the organiser's own ``web_search``; the gateway respects both
         pipeline.picture_folder, pipeline.page_folder = self.cache / "image_cache", self.page_folder
+        pipeline.own_pages = find_own_pages(self.cache, tag) if is_whole else None
         return pipeline
 
     def describe_indices(self, *, split: str, web: bool = True, images: bool = True) -> str:

@@ -68,6 +68,10 @@ class EvidenceStage(Stage):
             ]
             page_chunks = [chunk for hit in turn.web_hits for chunk in self._chunk_page(hit, cut)]
             identities = self._identify(turn) if options.attribute_chunks != "passage" else ()
+            if options.attribute_chunks == "passage":  # the same thing may have been found by its text too
+                page_chunks = [
+                    page for page in page_chunks if not any(page.text in chunk.text for chunk in attribute_chunks)
+                ]
             ordered = deduplicate([*identities, *attribute_chunks, *page_chunks])
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             is_named = bool(identity)

@@ -31,6 +31,11 @@ class WebSearch(Stage):
             description="part of a page to read: its full text around the snippet, if the page cache has it, or only the"
             " snippet. Two queries may find two snippets of one page, and both are kept",
         )
+        whole_collection: bool = Field(
+            False,
+            description="of an own collection: search the things of its table by words too, and read its pages whole, as `crag index` kept "
+            "them",
+        )
         k_pages: int | None = Field(None, ge=1, description="pages or snippets of a turn, the best ones; None: all")
 
     options: Options

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from agents.texts.text import cut_words, format_attribute
 from agents.texts.wikitext import flatten
 
 _WORD = re.compile(r"[^\W\d_]+")
@@ -54,3 +55,25 @@ def facts(attributes: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for key, value in flatten(str(raw), content):
             if not is_layout(key, value):
                 yield key, value
+
+
+def write_thing(name: str, attributes: Mapping[str, Any], characters: int, identity: str = "") -> list[str]:
+    """Write all attributes of a thing in words that people write, such as ``Red Comet. Height: 12 m.``, for a prompt or an index.
+
+    Args:
+        name: Name of the thing.
+        attributes: Its attributes.
+        characters: Longest passage; more attributes go into further ones. A longer attribute is cut.
+        identity: Replaces the name at the beginning, such as ``This is Red Comet.``
+
+    Returns:
+        The passages; none for a thing without attributes and ``identity``.
+    """
+    beginning = f"{name.rstrip('.')}."
+    passages: list[str] = [identity] if identity else []
+    for key, value in facts(attributes):
+        added = f"{format_attribute(key, value.rstrip('.'))}."
+        if not passages or len(passages[-1]) + 1 + len(added) > characters:
+            passages.append(beginning)
+        passages[-1] = f"{passages[-1]} {cut_words(added, max(characters - len(beginning) - 1, characters // 2))}"
+    return passages

@@ -185,9 +185,10 @@ def _list_rows(block: Sequence[_Line], room: int) -> Iterator[_Unit]:
         return
     header = f"{block[0].text}\n{block[1].text}"
     lead = header if len(header) <= room // _MAX_LEAD else ""
-    first = block[2]
+    # A header that comes again begins a part of the same table (``markdown_tables.repeat_headers``).
+    first, *others = [line for line in block[2:] if line.text not in (block[0].text, block[1].text)] or block[2:]
     yield from _cut_line(_Line(f"{header}\n{first.text}", block[0].start, first.end), room)
-    for line in block[3:]:
+    for line in others:
         yield from _cut_line(line, room - len(lead) - 1 if lead else room, lead)
 
 

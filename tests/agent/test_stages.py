@@ -535,6 +535,20 @@ def test_what_is_surely_recognised_is_said_in_the_passage_of_its_attributes(
     assert [(chunk.title, chunk.text) for chunk in dialog_turn.shown] == [("Old Mill", text)]
 
 
+@pytest.mark.parametrize(("is_sure", "text"), [(True, "This is Old Mill."), (False, "Old Mill.")])
+def test_all_attributes_of_a_thing_are_one_passage_shown_once(is_sure: bool, text: str) -> None:
+    """Eight of sixteen chunks of a prompt were "The opened of X is 3 May 1970."; its text may be found among the pages too."""
+    entity = Entity("Old Mill", {"height": "12 m", "built": "1874"})
+    dialog_turn = turn("How high?", image_hits=(ImageHit(0, 0.9, "u", (entity,)),))
+    dialog_turn.entity, dialog_turn.sure_entities = entity, (entity,)[:is_sure]
+    dialog_turn.web_hits = (WebHit("u_chunk_0", 0.5, "Old Mill", "Old Mill. Height: 12 m. Built: 1874.", "u"),)
+    table = {"attribute_chunks": "passage", "names": True, "chunking": "structure"}
+    run(EvidenceStage, [dialog_turn], context(settings(evidence=table)))
+    assert [(chunk.source, chunk.text) for chunk in dialog_turn.evidence] == [
+        ("kg", f"{text} Height: 12 m. Built: 1874.")
+    ]
+
+
 @pytest.mark.parametrize(
     ("is_sure", "read", "has_photo"),
     [(True, (), False), (False, (), True), (True, ("What is this? (Mill Ale)",), True)],

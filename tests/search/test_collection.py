@@ -15,10 +15,13 @@ from agents.profiles.model_set import ModelSet
 from agents.record import read_record
 from agents.search.build_index import IndexOptions, main
 from agents.search.collection import Collection, to_slug
+from agents.search.gateway import SearchGateway
 from agents.search.hits import SearchError
 from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_captions
+from agents.search.pages.page_reader import PageReader
 from agents.settings.run_config import RunConfig
+from tests.agent.scripted import WORKER
 from tests.search.conftest import draw
 from tests.support.scripted_parts import Search, ready
 
@@ -92,6 +95,41 @@ def test_one_command_indexes_a_collection(museum: Path, tmp_path: Path, capsys: 
     capsys.readouterr()
     assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
     assert capsys.readouterr().out.count(" 0 newly embedded") == 2
+
+
+def test_pages_are_kept_whole_and_things_are_found_by_words(museum: Path, tmp_path: Path) -> None:
+    """What is beside the part that was found was in no cache, and a comparison of two exhibits by name found neither."""
+    (museum / "pages" / "guide.md").write_text(
+        "# Guide\nDo not use <b>flash</b>.\n"
+        + "The old mill was built by a potter, and it burned down twice. " * 100
+        + "\nZebedee."
+    )
+    cache = tmp_path / "cache"
+    assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
+    plan = {"split": Collection(museum).split, "web": True, "images": True}
+    url = f"{museum.name}/guide.md"
+    best = RunConfig.read("best", "server_embedded", cache=cache, knowledge=museum).pipeline(**plan)
+    gateway = SearchGateway(best, read_pages=PageReader(WORKER, safe=True))
+    assert gateway.languages == ("en",)
+    text = gateway.page_texts([url])[url].text or ""
+    assert text.startswith("# Guide\nDo not use flash.") and text.endswith("Zebedee.")
+    [thing] = gateway.search_web(["Old Mill height"], 1)[0].hits
+    assert (thing.page_name, thing.page_url) == ("Old Mill", f"{Collection(museum).split}/mill.png")
+    assert (
+        thing.page_snippet
+        == "Old Mill. Height: 12 m. Description: It burned twice. https://example.org/mill. Built: 1874."
+    )
+
+    plain = SearchGateway(RunConfig.read("best", "embedded", cache=cache, knowledge=museum).pipeline(**plan))
+    assert {hit.page_url for hit in plain.search_web(["Old Mill height"], 9)[0].hits} == {
+        url,
+        f"{museum.name}/tickets.md",
+    }
+    assert plain.page_texts([url]) == {}
+
+    (museum / "pages" / "guide.md").unlink()
+    assert main([str(museum), "--cache", str(cache), "--no-progress"]) == 0
+    assert gateway.page_texts([url]) == {}
 
 
 @pytest.mark.parametrize(("named", "ending"), [("cache", "seum 1"), ("another", "--cache .*cache")])

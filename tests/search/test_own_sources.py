@@ -439,7 +439,7 @@ def test_a_long_page_is_indexed_to_its_end(tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "long.html").write_text(f"<html><body>{text}<p>Its keeper is Zebedee.</p></body></html>")
     options = IndexOptions(documents=tmp_path / "pages", split="long")
-    chunks = _chunks(options, map_locally)
+    chunks = _chunks(options, map_locally, [])
     assert chunks is not None and "Zebedee" in chunks[-1].page_snippet
 
 
