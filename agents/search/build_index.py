@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Annotated, Self
@@ -25,7 +24,6 @@ from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, Page, read_images, read_pages
 from agents.search.own_pages import detect_languages, find_own_pages, keep_pages, write_things
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
-from agents.search.pages.page_text import MAX_DOCUMENT, main_content
 from agents.time_limits.signals import INTERRUPTED
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
@@ -242,8 +240,7 @@ def _chunks(options: IndexOptions, read: Each, pages: list[Page]) -> list[ChunkR
 
 
 def _documents(folder: Path, base_url: str, read: Each, pages: list[Page]) -> list[ChunkRow]:
-    content_of = partial(main_content, characters=MAX_DOCUMENT)
-    chunks, left_out = read_documents(folder, base_url, content_of=content_of, each=read, on_pages=pages.extend)
+    chunks, left_out = read_documents(folder, base_url, each=read, on_pages=pages.extend)
     _tell_left_out(left_out)
     return chunks
 

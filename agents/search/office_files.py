@@ -25,7 +25,7 @@ def read_word(path: Path) -> tuple[str, str]:
         import mammoth
         from lxml import html
 
-        from agents.search.pages.page_text import MAX_DOCUMENT, check_tags, main_content
+        from agents.search.pages.page_text import read_page
     except ImportError as error:
         raise SourceError("reading Word files takes: pip install mammoth") from error
     with open_package(path):
@@ -40,7 +40,6 @@ def read_word(path: Path) -> tuple[str, str]:
         for cell in [] if first is None else first.iterchildren("td"):
             cell.tag = "th"
     page = f"<html><body>{html.tostring(root, encoding='unicode')}</body></html>"
-    check_tags(page)
     heading = root.find(".//h1")
     title = "" if heading is None else " ".join(heading.text_content().split())
-    return title, main_content(page, MAX_DOCUMENT)
+    return title, read_page(page).text

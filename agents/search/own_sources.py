@@ -14,7 +14,6 @@ from agents.base.files import (
     format_os_error,
     is_below,
     open_table,
-    parse_front_matter,
     read_bounded,
     shorten_name,
     spell_as_file,
@@ -30,11 +29,13 @@ from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.page_dates import find_date
 from agents.search.pages.charsets import decode_page
-from agents.search.pages.page_text import check_tags
 from agents.search.pages.web_cache import cache_name
-from agents.search.reading import sum_readings
+from agents.search.reading import Reading, sum_readings
 from agents.search.searchers import reason
+from agents.search.text_files import read_html_file, read_markdown_file, read_text_file
 from agents.texts.markdown_tables import repeat_headers
+
+OnReading = Callable[[str, Reading], None]
 
 FILE, ENTITY, URL = "file", "entity", "url"  # columns of a table other than attributes
 PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif", ".heic", ".heif")
@@ -42,8 +43,6 @@ PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", "
 WORKBOOK = ".xlsx"
 _REQUIRED = (ENTITY, FILE)
 
-_HEADING = re.compile(r"^(#{1,6})[ \t]+(.*)$", re.MULTILINE)
-_AFTER_HEADING = " \t#"
 _CAPTION = ".txt"
 MAX_DOCUMENT_BYTES = 10 * 2**20
 """Larger documents are left out. A megabyte of text takes 30 MB of memory; a thousand tags take 1.5 MB, and 0.1 s at most."""
@@ -276,15 +275,21 @@ def read_documents(
     folder: Path,
     base_url: str = "",
     *,
-    content_of: Callable[[str], str],
     each: Each = map_locally,
+    on_reading: OnReading | None = None,
     on_pages: Callable[[Sequence[Page]], None] | None = None,
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
-    HTML (whose text ``content_of`` takes out), Word, Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its
-    own (``#page=N``), and so is a sheet of a workbook (``#NAME``). The URL is ``base_url`` and the path. ``each`` reads the files
-    (``agents.base.worker_processes``); ``on_pages`` is called with the whole pages.
+    HTML, Word, Markdown, plain text, Excel and PDF are read; a page of a PDF is a page of its own (``#page=N``), and so is a sheet of
+    a workbook (``#NAME``). The URL is ``base_url`` and the path.
+
+    Args:
+        folder: The folder.
+        base_url: What the URLs begin with.
+        each: Reads the files (``agents.base.worker_processes``).
+        on_reading: Called with the path of each file of HTML, Markdown and plain text, and the record of its reading.
+        on_pages: Called with the whole pages.
 
     Returns:
         The chunks, and why files were left out.
@@ -300,9 +305,11 @@ def read_documents(
     parts = _find_parts(paths)
     left_out += [f"{part}: its files are parts of the saved page {page.name}" for part, page in parts.items()]
     paths = [path for path in paths if not parts.keys() & {*path.parents}]
-    read = partial(_read_document, folder, base_url, content_of)
-    for path, (text_pages, problem) in zip(paths, each(read, paths), strict=True):
+    read = partial(_read_document, folder, base_url)
+    for path, (text_pages, problem, reading) in zip(paths, each(read, paths), strict=True):
         pages += text_pages
+        if on_reading is not None and reading is not None:
+            on_reading(path.as_posix(), reading)
         if problem:
             left_out.append(f"{path}: {problem}")
     if not pages:
@@ -328,27 +335,29 @@ def _find_parts(paths: Sequence[Path]) -> dict[Path, Path]:
     }
 
 
-def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str], path: Path) -> tuple[list[Page], str]:
+def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page], str, Reading | None]:
     """Read the pages with text of a file below a folder.
 
     Returns:
-        The pages, and why all or some are missing ("" if none is).
+        The pages, why all or some are missing or what was guessed ("" if nothing), and the record of the reading if there is one.
     """
+    reading = None
     ending = path.suffix.lower()
     url = well_formed(base_url + path.as_posix())  # names of files may be no Unicode
     try:
         if _is_pdf(folder / path):
             pages, problem = _pdf(folder / path, url)
-        elif ending in _HTML:
-            pages, problem = _html(folder / path, url, content_of), ""
+        elif ending in _TEXT_READERS:
+            reading = _TEXT_READERS[ending](read_bounded(folder / path, MAX_DOCUMENT_BYTES))
+            pages, problem = [Page(url, reading.title or path.stem, reading.text)], _name_guesses(reading)
         elif ending == _WORD:
             title, text = read_word_apart(folder / path)
             pages, problem = [Page(url, title or path.stem, text)], ""
-        elif ending in _READERS:
-            pages, problem = _READERS[ending](folder / path, url)
+        elif ending == WORKBOOK:
+            pages, problem = _workbook(folder / path, url)
         else:
-            choices = ", ".join((*_HTML, *_READERS, _WORD, _PDF))
-            return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}"
+            choices = ", ".join((*_TEXT_READERS, WORKBOOK, _WORD, _PDF))
+            return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}", None
         date = find_date(folder / path)
         text_pages = [
             replace(
@@ -362,11 +371,18 @@ def _read_document(folder: Path, base_url: str, content_of: Callable[[str], str]
     except SourceError:
         raise
     except (TooLargeError, UnreadableError) as error:
-        return [], str(error)
+        return [], str(error), None
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
-        return [], reason(error)
+        return [], reason(error), None
     nothing = "it has no text" + (_SCAN if ending == _PDF else "")
-    return text_pages, problem or ("" if text_pages else nothing)
+    if not text_pages and reading is not None and reading.left_out:
+        nothing += f" but {'; '.join(map(str, reading.left_out))}"
+    return text_pages, nothing if not (problem or text_pages) else problem, reading
+
+
+def _name_guesses(reading: Reading) -> str:
+    """Return the guesses that a user can spare: an encoding, front matter."""
+    return "; ".join(f"{remark.what}: {remark.why}" for remark in reading.guessed if remark.what in _SPARED)
 
 
 def _is_pdf(path: Path) -> bool:
@@ -375,12 +391,6 @@ def _is_pdf(path: Path) -> bool:
         return True
     with path.open("rb") as file:
         return file.read(len(_PDF_MARK)) == _PDF_MARK
-
-
-def _html(path: Path, url: str, content_of: Callable[[str], str]) -> list[Page]:
-    page = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES))
-    check_tags(page)
-    return [Page(url, _title(page) or path.stem, content_of(page))]
 
 
 def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
@@ -392,43 +402,6 @@ def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
     readings = read_workbook_apart(path)
     pages = [Page(f"{url}#{name}", reading.title, reading.text) for name, reading in readings.items() if name]
     return pages, "; ".join(map(str, sum_readings([*readings.values()]).left_out))
-
-
-def _title(page: str) -> str:
-    from lxml import html
-
-    try:
-        root = html.document_fromstring(page.encode(), parser=html.HTMLParser(encoding="utf-8"))
-    except (ValueError, AssertionError):
-        return ""
-    element = root.find(".//title")
-    return "" if element is None else " ".join(element.text_content().split())
-
-
-def _markdown(path: Path, url: str) -> tuple[list[Page], str]:
-    """Read a Markdown file, with its whole text unless its first lines are fields.
-
-    Returns:
-        The page, and why its fields are not read.
-    """
-    text, problem = decode_page(read_bounded(path, MAX_DOCUMENT_BYTES)), ""
-    fields: dict[str, object] = {}
-    try:
-        document = parse_front_matter(text)
-        if document.metadata:  # the part between two lines of "---" may be a text
-            fields, text = document.metadata, document.content
-    except ValueError as error:
-        problem = f"its fields, which are indexed as text: it has a {error}"
-    first = _HEADING.search(text)
-    title = str(fields.get("title") or (first[2].rstrip(_AFTER_HEADING) if first else path.stem))
-    # Headings keep their marks, by which a chunk gets the name of its section, as those of HTML and Word do.
-    return [
-        Page(url, title, _HEADING.sub(lambda match: f"{match[1]} {match[2].rstrip(_AFTER_HEADING)}", text))
-    ], problem
-
-
-def _plain(path: Path, url: str) -> tuple[list[Page], str]:
-    return [Page(url, path.stem, decode_page(read_bounded(path, MAX_DOCUMENT_BYTES)))], ""
 
 
 def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
@@ -455,13 +428,13 @@ def _name_pages(numbers: Sequence[int]) -> str:
 
 
 _HTML = (".html", ".htm", ".xhtml")
-_READERS: Mapping[str, Callable[[Path, str], tuple[list[Page], str]]] = {
-    ".md": _markdown,
-    ".markdown": _markdown,
-    ".txt": _plain,
-    WORKBOOK: _workbook,
+_TEXT_READERS: Mapping[str, Callable[[bytes], Reading]] = {
+    **dict.fromkeys(_HTML, read_html_file),
+    **dict.fromkeys((".md", ".markdown"), read_markdown_file),
+    ".txt": read_text_file,
 }
 _WORD = ".docx"
+_SPARED = ("encoding", "fields")
 _PDF, _PDF_MARK = ".pdf", b"%PDF-"
 _SCAN = " (a scan? OCR it first)"
 _MAX_NAMED = 10  # pages of a PDF in a message

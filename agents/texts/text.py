@@ -10,19 +10,16 @@ from lxml import etree
 from lxml import html as markup
 
 from agents.texts.injection import without_special_tokens
-from agents.texts.markup_rewrites import may_raise, may_rewrite, write_powers, write_tables
+from agents.texts.markup_rewrites import may_raise, write_powers
+from agents.texts.phrasing import BLOCKS
 
 _MAX_MARKUP = 8_000_000  # characters of a page to look at: style sheets alone may take hundreds of thousands
 _MAX_TEXT = 400_000  # characters of its text to keep; answers are in far less
-_INLINE = frozenset("a abbr b bdi bdo cite code em font i mark s small span strong sub sup u wbr".split())
-"""They tear no word: ``<p>an <b>exa</b>mple</p>`` is one line."""
-_CELLS = frozenset(("td", "th"))
-_BLOCKS = frozenset("p li h1 h2 h3 tr div".split())
+_PARAGRAPHS = frozenset("p li h1 h2 h3 tr div".split())
 _UNSEEN = frozenset("head script style template noscript noembed noframes object iframe".split())
 _HIDING = {"display": "none", "visibility": "hidden"}
 _OUTSIDE = -100  # pixels
 _WHOLE = frozenset(("html", "body"))  # hidden until a script has run
-_MAY_HIDE = re.compile(r"<template\b|[\s\"'/](?:hidden|aria-hidden|style)(?:[\s=/>]|$)", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
 _WORD = re.compile(r"\w+")
 FIGURE = re.compile(r"\d+(?:[.,]\d+)*")  # a number in digits: "1,200.5"
@@ -77,47 +74,23 @@ def looks_like_markup(page: str) -> bool:
     return _TAG.search(page) is not None
 
 
-def visible_text(page: str, *, cells: str = "") -> str:
+def visible_text(page: str) -> str:
     """Extract the text that a reader of a page sees.
 
     HTML loses its tags, its scripts, its styles and what its styles hide; other text stays as it is. The time is linear in
     the page. At most ``_MAX_MARKUP`` characters of the page are read, and at most ``_MAX_TEXT`` of its text are returned;
     libxml2 leaves out elements nested more than 2,048 deep.
-
-    Args:
-        page: The page.
-        cells: Text between the cells of a table's row; "" puts each on a line of its own.
     """
     if not looks_like_markup(page):
         return page[:_MAX_TEXT]
-    if (root := _parse(page)) is None:
+    if (root := parse_page(page)) is None:
         return ""
     if may_raise(page):
         write_powers(root)
-    return "".join(_iterate_texts(root, cells))[:_MAX_TEXT]
+    return "".join(_iterate_texts(root))[:_MAX_TEXT]
 
 
-def simplify_markup(page: str) -> str:
-    """Remove what the attributes and styles of a page's elements hide, and rewrite markup that plain text cannot show.
-
-    Returns:
-        The page with its powers, footnote marks and tables as ``markup_rewrites`` writes them. One without any stays as it is.
-    """
-    may_hide, rewrites = _MAY_HIDE.search(page) is not None, may_rewrite(page)
-    if not (may_hide or rewrites) or (root := _parse(page)) is None:
-        return page
-    hidden = [
-        element
-        for element in (root.iter() if may_hide else ())
-        if element.tag == "template" or (element.tag not in _WHOLE and _is_hidden_by_attributes(element))
-    ]
-    for element in hidden:
-        element.clear(keep_tail=True)
-    has_changed = rewrites and (write_powers(root) | write_tables(root))
-    return str(etree.tostring(root, encoding="unicode", method="html")) if hidden or has_changed else page
-
-
-def _parse(page: str) -> markup.HtmlElement | None:
+def parse_page(page: str) -> markup.HtmlElement | None:
     """Parse a page without its comments.
 
     Returns:
@@ -132,34 +105,36 @@ def _parse(page: str) -> markup.HtmlElement | None:
         return None
 
 
-def _iterate_texts(root: etree._Element, cells: str) -> Iterator[str]:
+def _iterate_texts(root: etree._Element) -> Iterator[str]:
     """Yield the texts of a page in their order, with a separator between blocks."""
-    between = "\n" if next(root.iter(*_BLOCKS), None) is not None else " "
+    between = "\n" if next(root.iter(*_PARAGRAPHS), None) is not None else " "
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
         if event == "start":
-            if _is_hidden(element):
+            if element.tag in _UNSEEN or is_hidden(element):
                 walk.skip_subtree()
                 continue
             text = element.text
         else:
             text = element.tail
-        if cells and element.tag in _CELLS:
-            yield cells if event == "start" and element.getprevious() is not None else ""
-        elif element.tag not in _INLINE:
+        if element.tag in BLOCKS:
             yield between
         if text:
             yield text
 
 
-def _is_hidden(element: etree._Element) -> bool:
-    return element.tag in _UNSEEN or _is_hidden_by_attributes(element)
+def is_hidden(element: etree._Element, *, from_all: bool = False) -> bool:
+    """Return whether an element's attributes hide it.
 
-
-def _is_hidden_by_attributes(element: etree._Element) -> bool:
+    Args:
+        element: The element.
+        from_all: Count one that is only hidden from screen readers as shown.
+    """
+    if element.tag in _WHOLE:
+        return False
     return (
-        "hidden" in element.attrib
-        or element.get("aria-hidden", "").lower() == "true"
+        element.get("hidden", "until-found").lower() != "until-found"
+        or (not from_all and element.get("aria-hidden", "").lower() == "true")
         or any(map(_hides, element.get("style", "")[:500].lower().split(";")))
     )
 

@@ -248,7 +248,7 @@ READERS |= {
     "build_index: kg": ("kg.jsonl", _plainly(lambda world: read_images(world / "kg.jsonl", world))),
     "build_index: pages": ("pages.jsonl", _plainly(lambda world: read_pages([world / "pages.jsonl"]))),
     **{
-        f"build_index: {name}": (f"documents/{name}", _plainly(lambda world: read_documents(world / "documents", content_of=str)))
+        f"build_index: {name}": (f"documents/{name}", _plainly(lambda world: read_documents(world / "documents")))
         for name in ("page.md", "page.html", "page.pdf")
     },
     "preflight: aicrowd.json": (

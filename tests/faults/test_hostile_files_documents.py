@@ -84,7 +84,7 @@ def test_a_document_that_takes_long_is_named_and_the_others_are_read(
     (tmp_path / "after.pdf").write_bytes(make_pdf(show(60, 100, TEXT)))
     (tmp_path / "tail.txt").write_text(TEXT)
     (tmp_path / "zz.pdf").write_bytes(make_pdf(show(60, 100, TEXT)))
-    rows, left_out = read_documents(tmp_path, content_of=str)
+    rows, left_out = read_documents(tmp_path)
     assert [row.page_url for row in rows] == ["after.pdf#page=1", "tail.txt", "zz.pdf#page=1"]
     (problem,) = left_out
     assert re.fullmatch(rf"{name}: {TOO_LONG}; divide it", problem)
@@ -110,7 +110,7 @@ def test_a_page_of_a_pdf_that_unpacks_without_end_is_named(tmp_path: Path) -> No
     )
     (tmp_path / "bomb.pdf").write_bytes(data)
     (tmp_path / "zz.pdf").write_bytes(make_pdf(show(60, 100, TEXT)))
-    rows, left_out = read_documents(tmp_path, content_of=str)
+    rows, left_out = read_documents(tmp_path)
     assert [row.page_url for row in rows] == ["bomb.pdf#page=2", "zz.pdf#page=1"]
     assert left_out == ["bomb.pdf: page 1 cannot be read: it takes too much memory"]
 
@@ -128,10 +128,10 @@ def test_a_sheet_of_one_long_text_in_all_cells_is_named(tmp_path: Path) -> None:
 def test_one_process_reads_all_documents(tmp_path: Path) -> None:
     write_word(tmp_path / "a.docx", paragraph(TEXT))
     write_sheets(tmp_path / "b.xlsx", Sheet=[["a"]])
-    read_documents(tmp_path, content_of=str)
+    read_documents(tmp_path)
     worker = document_process.get_worker()
     first = worker.run("tests.support.process_functions:process", b"", 60.0)
-    read_documents(tmp_path, content_of=str)
+    read_documents(tmp_path)
     assert worker.run("tests.support.process_functions:process", b"", 60.0) == first != str(os.getpid()).encode()
 
 
@@ -144,5 +144,5 @@ def test_a_process_that_ends_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(document_process, "get_worker", Dying)
     write_word(tmp_path / "a.docx", paragraph(TEXT))
     (tmp_path / "b.txt").write_text(TEXT)
-    rows, left_out = read_documents(tmp_path, content_of=str)
+    rows, left_out = read_documents(tmp_path)
     assert len(rows) == 1 and left_out == ["a.docx: the process that reads it failed: the process ended"]

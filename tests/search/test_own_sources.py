@@ -22,7 +22,6 @@ from agents.search.collection import Collection
 from agents.search.hits import WebHit
 from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
-from agents.search.pages.page_text import main_content
 from agents.search.pages.web_cache import cache_name
 from agents.search.pipelines import open_pipeline
 from agents.texts.markdown_tables import repeat_headers
@@ -59,7 +58,7 @@ def documents(tmp_path: Path) -> Path:
     (folder / "rules").mkdir(parents=True)
     (folder / "hours.html").write_text(HTML)
     (folder / "rules" / "lending.md").write_text(MARKDOWN)
-    (folder / "note.txt").write_bytes("Das Café schließt früh.".encode("cp1252"))
+    (folder / "note.txt").write_text("Das Café schließt früh.", encoding="utf-8")
     (folder / "guide.pdf").write_bytes(pdf("The steam engine was built in 1874.", "Its boiler holds 900 litres."))
     (folder / ".hidden.md").write_text("nothing")
     return folder
@@ -153,7 +152,7 @@ def test_links_to_folders_of_pages_are_named(tmp_path: Path, documents: Path) ->
     (tmp_path / "pages").mkdir()
     (tmp_path / "pages" / "linked").symlink_to(documents)
     (tmp_path / "pages" / "note.md").write_text("The mill is old.")
-    rows, left_out = read_documents(tmp_path / "pages", content_of=str)
+    rows, left_out = read_documents(tmp_path / "pages")
     assert len(rows) == 1 and [reason.split(":")[0] for reason in left_out] == ["linked"]
 
 
@@ -256,7 +255,7 @@ def test_spellings_of_columns_entities_and_paths(
 
 
 def test_documents_of_every_kind_are_read(documents: Path) -> None:
-    rows, left_out = read_documents(documents, "https://own.example/", content_of=main_content)
+    rows, left_out = read_documents(documents, "https://own.example/")
     by_url = {row.page_url.removeprefix("https://own.example/"): row for row in rows}
     assert list(by_url) == ["guide.pdf#page=1", "guide.pdf#page=2", "hours.html", "note.txt", "rules/lending.md"]
     assert by_url["guide.pdf#page=2"].page_snippet.strip() == "Its boiler holds 900 litres."
@@ -282,7 +281,7 @@ def test_a_chunk_of_a_page_names_its_section_whatever_kind_of_file_it_is_from(tm
     )
     body = "".join(f"<h2>{name}</h2><p>{text}</p>" for name, text in sections.items())
     (tmp_path / "b.html").write_text(f"<title>Stories</title><main><h1>Stories</h1>{body}</main>")
-    rows, _ = read_documents(tmp_path, content_of=main_content)
+    rows, _ = read_documents(tmp_path)
     for row in rows:
         hit = WebHit(row.id, 0.5, row.page_name, row.page_snippet, row.page_url)
         chunks = [(chunk.title, chunk.text.strip()) for chunk in chunk_page(hit, make_cutter(ChunkOptions()))]
@@ -293,7 +292,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
     (documents / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
     (documents / "scan.pdf").write_bytes(pdf(""))
     (documents / "table.ods").write_bytes(b"PK")
-    rows, left_out = read_documents(documents, content_of=main_content)
+    rows, left_out = read_documents(documents)
     assert len(rows) == 5
     assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.ods"]
     assert "OCR" in left_out[1] and ".ods is not read" in left_out[2]
@@ -308,7 +307,7 @@ def test_parts_of_a_saved_page_are_left_out(documents: Path, name: str) -> None:
     (documents / "rules" / "hours_files" / "more.txt").write_text("No page is beside this folder.")
     if name == "Hours_files":
         (documents / "hours.html").rename(documents / "Hours.HTM")
-    rows, left_out = read_documents(documents, content_of=main_content)
+    rows, left_out = read_documents(documents)
     assert len(rows) == 6 and "rules/hours_files/more.txt" in [row.page_url for row in rows]
     assert [reason.split(":")[0] for reason in left_out] == [name] and "saved page" in left_out[0]
 
@@ -331,14 +330,14 @@ def test_parts_of_a_saved_page_are_left_out(documents: Path, name: str) -> None:
 def test_pages_are_read_in_their_encoding(tmp_path: Path, head: str, encoding: str, phrase: str) -> None:
     page = f"<html><head>{head}<title>{phrase}</title></head><body><p>{phrase} 1874</p></body></html>"
     (tmp_path / "mill.html").write_bytes(page.encode(encoding))
-    [row] = read_documents(tmp_path, content_of=main_content)[0]
+    [row] = read_documents(tmp_path)[0]
     assert (row.page_name, row.page_snippet) == (phrase, f"{phrase} 1874")
 
 
 def test_an_xhtml_page_is_read_in_the_encoding_of_its_first_line(tmp_path: Path) -> None:
     page = '<?xml version="1.0" encoding="ISO-8859-2"?><html><head><title>Młyn</title></head><body>Zażółć</body></html>'
     (tmp_path / "mill.xhtml").write_bytes(page.encode("iso-8859-2"))
-    assert [row.page_snippet for row in read_documents(tmp_path, content_of=main_content)[0]] == ["Zażółć"]
+    assert [row.page_snippet for row in read_documents(tmp_path)[0]] == ["Zażółć"]
 
 
 def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, documents: Path) -> None:
@@ -362,7 +361,7 @@ def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monke
     monkeypatch.setattr(document_process, "get_worker", WorkerHere)
     monkeypatch.setattr(pdf_pages, "read_page", read_page)
     (documents / "leaflet").write_bytes((documents / "guide.pdf").read_bytes())
-    rows, left_out = read_documents(documents, content_of=main_content)
+    rows, left_out = read_documents(documents)
     assert [row.page_url for row in rows if "#page" in row.page_url] == ["guide.pdf#page=2", "leaflet#page=2"]
     assert left_out == [f"{name}: page 1 cannot be read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
     assert all(row.page_snippet.encode() for row in rows)
@@ -379,7 +378,7 @@ def test_documents_outside_of_the_folder_are_not_read(documents: Path, target: s
     (documents / "beside").mkdir()
     (documents / "env.txt").symlink_to(target)
     (documents / "inside.txt").symlink_to("note.txt")
-    rows, left_out = read_documents(documents, content_of=main_content)
+    rows, left_out = read_documents(documents)
     assert left_out == ["env.txt: this link is not followed; copy its target there"]
     names = {row.page_url.partition("#")[0] for row in rows}
     assert names == {"guide.pdf", "hours.html", "inside.txt", "note.txt", "rules/lending.md"}
@@ -410,7 +409,7 @@ def test_captions_and_photos_outside_of_the_folder_are_not_read(tmp_path: Path, 
 def test_a_document_that_is_too_large_is_named_and_not_read(documents: Path, name: str) -> None:
     with (documents / name).open("wb") as file:
         file.truncate(10**12)
-    rows, left_out = read_documents(documents, content_of=main_content)
+    rows, left_out = read_documents(documents)
     limit = 200 if name.endswith("pdf") else 10
     assert left_out == [f"{name}: it is larger than {limit} MB; make it smaller or divide it"]
     assert len(rows) == 5
@@ -419,7 +418,7 @@ def test_a_document_that_is_too_large_is_named_and_not_read(documents: Path, nam
 @pytest.mark.hostile(LARGE)
 def test_a_page_of_too_many_tags_is_named(documents: Path) -> None:
     (documents / "large.html").write_text("<dl>" + "<dt>x<dd>y" * 300_000)  # 10 MB of these took 3.1 GB and 176 s
-    _, left_out = read_documents(documents, content_of=main_content)
+    _, left_out = read_documents(documents)
     assert left_out == ["large.html: it has 600001 tags, of which at most 400000 are read; divide it"]
 
 
@@ -457,9 +456,9 @@ def test_a_page_in_two_sources_is_named(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_a_folder_with_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing to index"):
-        read_documents(tmp_path, content_of=main_content)
+        read_documents(tmp_path)
     with pytest.raises(SourceError, match="is not a folder"):
-        read_documents(tmp_path / "gone", content_of=main_content)
+        read_documents(tmp_path / "gone")
 
 
 def open_split(cache: Path, split: str, web: bool = True) -> Any:
@@ -557,7 +556,7 @@ def test_front_matter_nested_deep_costs_its_fields_alone(tmp_path: Path) -> None
     """libyaml ends the process there."""
     (tmp_path / "bad.md").write_text("---\na: " + "[" * 100_000 + "\n---\n# Bad\n")
     (tmp_path / "good.md").write_text("# Good\nIt is high.\n")
-    chunks, left_out = read_documents(tmp_path, content_of=str)
+    chunks, left_out = read_documents(tmp_path)
     assert {chunk.page_name for chunk in chunks} == {"Bad", "Good"}
     assert len(left_out) == 1 and "not valid YAML" in left_out[0]
 
@@ -572,14 +571,14 @@ def test_front_matter_nested_deep_costs_its_fields_alone(tmp_path: Path) -> None
 )
 def test_text_between_lines_is_indexed(tmp_path: Path, first: str, fault: str) -> None:
     (tmp_path / "a.md").write_text(f"---\n{first}\n---\nMore text here.\n")
-    [chunk], left_out = read_documents(tmp_path, content_of=str)
+    [chunk], left_out = read_documents(tmp_path)
     assert first in chunk.page_snippet and "More text here." in chunk.page_snippet and chunk.page_name == "a"
     assert bool(left_out) == bool(fault) and fault in "".join(left_out)
 
 
 def test_names_of_files_that_are_no_unicode(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.txt")).write_text("It is high.")
-    chunk = read_documents(tmp_path, content_of=str)[0][0]
+    chunk = read_documents(tmp_path)[0][0]
     assert (chunk.page_url, chunk.page_name) == ("caf\ufffd.txt", "caf\ufffd")
 
 
@@ -598,7 +597,7 @@ def test_each_chunk_of_a_long_table_has_its_header(tmp_path: Path, loose: bool) 
     (tmp_path / "ships.html").write_text(
         f"<html><p>{'Ships of the harbour. ' * 20}</p><table>{head}{cells}</table></html>"
     )
-    chunks, _ = read_documents(tmp_path, content_of=main_content)
+    chunks, _ = read_documents(tmp_path)
     pieces = [piece for chunk in chunks for piece in make_cutter(ChunkOptions())(chunk.page_snippet)]
     for texts in ([chunk.page_snippet for chunk in chunks], pieces):
         rows = [text for text in texts if "Captain 7" in text or "Captain 4" in text]

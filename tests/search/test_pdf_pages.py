@@ -9,7 +9,6 @@ import pytest
 from agents.base.files import TooLargeError
 from agents.search import pdf_pages
 from agents.search.own_sources import read_documents
-from agents.search.pages.page_text import main_content
 from agents.search.pdf_pages import join_lines, read_pdf
 from tests.support.pdf_files import (
     ALEF,
@@ -183,7 +182,7 @@ def test_pages_without_text_are_named(tmp_path: Path) -> None:
     (tmp_path / "mixed.pdf").write_bytes(make_pdf(show(60, 100, "Page one."), PICTURE, "", "10 10 200 200 re f"))
     (tmp_path / "scan.pdf").write_bytes(make_pdf(PICTURE))
     (tmp_path / "cover.pdf").write_bytes(make_pdf(PICTURE, show(60, 100, "Page two.")))
-    rows, left_out = read_documents(tmp_path, content_of=main_content)
+    rows, left_out = read_documents(tmp_path)
     assert [row.page_url for row in rows] == ["cover.pdf#page=2", "mixed.pdf#page=1"]
     assert left_out == [
         "cover.pdf: page 1 has no text (a scan? OCR it first)",
@@ -198,7 +197,7 @@ def test_pages_without_text_are_named(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_a_title_that_names_a_file_is_none(tmp_path: Path, title: str, name: str) -> None:
     (tmp_path / "file.pdf").write_bytes(make_pdf(show(60, 100, "A text."), title=title))
-    [row] = read_documents(tmp_path, content_of=main_content)[0]
+    [row] = read_documents(tmp_path)[0]
     assert row.page_name == f"{name}, page 1"
 
 
@@ -206,7 +205,7 @@ def test_a_file_that_only_forbids_printing_is_read(tmp_path: Path) -> None:
     """AES-256: one with an empty password, one with another."""
     for name in ("permissions", "password"):
         (tmp_path / f"{name}.pdf").write_bytes((FILES / f"{name}_aes256.pdf").read_bytes())
-    rows, left_out = read_documents(tmp_path, content_of=main_content)
+    rows, left_out = read_documents(tmp_path)
     assert [row.page_snippet for row in rows] == ["The mill was built in 1862."]
     assert left_out == ["password.pdf: ValueError: it takes a password; save it without one"]
 
