@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from agents.base.files import TooLargeError, parse_json
 from agents.search.documents.errors import UnreadableError
+from agents.search.documents.pdf import read_pdf
 from agents.search.documents.sheets import read_rows, read_workbook
 from agents.search.index_sources import SourceError
 from agents.search.office_files import read_word
-from agents.search.pdf_pages import PdfDocument, read_pdf
 from agents.search.reading import Reading
 from agents.search.searchers import reason
 from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, SubprocessWorker
@@ -22,7 +21,7 @@ from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, Su
 _MAX_REPLY = 100_000_000  # bytes of the result; one long text in each cell of a sheet has more
 
 
-def read_pdf_apart(path: Path) -> PdfDocument:
+def read_pdf_apart(path: Path) -> dict[str, Reading]:
     """Read a PDF as ``read_pdf`` does, in the process.
 
     Raises:
@@ -30,9 +29,7 @@ def read_pdf_apart(path: Path) -> PdfDocument:
         UnreadableError: The file is no such document, or takes too much time or memory.
         OSError: The file cannot be opened.
     """
-    fields = _read("pdf", path)
-    by_number = {name: {int(number): text for number, text in fields[name].items()} for name in ("texts", "broken")}
-    return PdfDocument(**{**fields, **by_number})
+    return {name: Reading.from_fields(fields) for name, fields in _read("pdf", path).items()}
 
 
 def read_word_apart(path: Path) -> tuple[str, str]:
@@ -56,7 +53,7 @@ def _to_fields(readings: dict[str, Reading]) -> dict[str, Any]:
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    "pdf": lambda path: asdict(read_pdf(path)),
+    "pdf": lambda path: _to_fields(read_pdf(path)),
     "word": read_word,
     "workbook": lambda path: _to_fields(read_workbook(path)),
     "rows": read_rows,

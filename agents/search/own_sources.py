@@ -30,7 +30,7 @@ from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, c
 from agents.search.page_dates import find_date
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
-from agents.search.reading import Reading, sum_readings
+from agents.search.reading import Reading, Remark, sum_readings
 from agents.search.searchers import reason
 from agents.search.text_files import read_html_file, read_markdown_file, read_text_file
 from agents.texts.markdown_tables import repeat_headers
@@ -344,20 +344,25 @@ def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page],
     reading = None
     ending = path.suffix.lower()
     url = well_formed(base_url + path.as_posix())  # names of files may be no Unicode
+    parts: Mapping[str, Reading] = {}  # pages of a PDF, sheets of a workbook
     try:
         if _is_pdf(folder / path):
-            pages, problem = _pdf(folder / path, url)
+            parts = read_pdf_apart(folder / path)
         elif ending in _TEXT_READERS:
             reading = _TEXT_READERS[ending](read_bounded(folder / path, MAX_DOCUMENT_BYTES))
-            pages, problem = [Page(url, reading.title or path.stem, reading.text)], _name_guesses(reading)
         elif ending == _WORD:
             title, text = read_word_apart(folder / path)
-            pages, problem = [Page(url, title or path.stem, text)], ""
+            reading = Reading(text, title)
         elif ending == WORKBOOK:
-            pages, problem = _workbook(folder / path, url)
+            parts = read_workbook_apart(folder / path)
         else:
             choices = ", ".join((*_TEXT_READERS, WORKBOOK, _WORD, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}", None
+        pages = [Page(f"{url}#{name}", each.title, each.text) for name, each in parts.items() if name]
+        if reading is None:
+            reading, problem = sum_readings([*parts.values()]), _name_losses([*parts.values()])
+        else:
+            pages, problem = [Page(url, reading.title or path.stem, reading.text)], _name_guesses(reading)
         date = find_date(folder / path)
         text_pages = [
             replace(
@@ -374,8 +379,8 @@ def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page],
         return [], str(error), None
     except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other files are read
         return [], reason(error), None
-    nothing = "it has no text" + (_SCAN if ending == _PDF else "")
-    if not text_pages and reading is not None and reading.left_out:
+    nothing = "it has no text"
+    if not text_pages and reading.left_out:
         nothing += f" but {'; '.join(map(str, reading.left_out))}"
     return text_pages, nothing if not (problem or text_pages) else problem, reading
 
@@ -385,46 +390,25 @@ def _name_guesses(reading: Reading) -> str:
     return "; ".join(f"{remark.what}: {remark.why}" for remark in reading.guessed if remark.what in _SPARED)
 
 
+def _name_losses(readings: Sequence[Reading]) -> str:
+    """Return the remarks of a document, those of the same kind on several pages as one."""
+    places: dict[tuple[str, str], list[Remark]] = {}
+    for remark in (remark for reading in readings for remark in reading.left_out):
+        places.setdefault((remark.what, remark.why), []).append(remark)
+    joined = []
+    for (what, why), remarks in places.items():
+        named = [remark.where for remark in remarks if remark.where]
+        where = ", ".join(named[:_MAX_NAMED]) + (" ..." if len(named) > _MAX_NAMED else "")
+        joined.append(Remark(what, why, where, sum(remark.words for remark in remarks)))
+    return "; ".join(map(str, joined))
+
+
 def _is_pdf(path: Path) -> bool:
     """Return whether a file is a PDF by its ending or, whatever that says, by its first bytes."""
     if path.suffix.lower() == _PDF:
         return True
     with path.open("rb") as file:
         return file.read(len(_PDF_MARK)) == _PDF_MARK
-
-
-def _workbook(path: Path, url: str) -> tuple[list[Page], str]:
-    """Read the sheets of a workbook.
-
-    Returns:
-        A page for each sheet with text, and what is left out.
-    """
-    readings = read_workbook_apart(path)
-    pages = [Page(f"{url}#{name}", reading.title, reading.text) for name, reading in readings.items() if name]
-    return pages, "; ".join(map(str, sum_readings([*readings.values()]).left_out))
-
-
-def _pdf(path: Path, url: str) -> tuple[list[Page], str]:
-    """Read the pages of a PDF.
-
-    Returns:
-        The pages with text, and why others are missing.
-    """
-    document = read_pdf_apart(path)
-    title = document.title or path.stem
-    pages = [Page(f"{url}#page={number}", f"{title}, page {number}", text) for number, text in document.texts.items()]
-    problems = []
-    if document.empty and pages:
-        verb = "have" if len(document.empty) > 1 else "has"
-        problems.append(f"{_name_pages(document.empty)} {verb} no text{_SCAN}")
-    if document.broken:
-        problems.append(f"{_name_pages([*document.broken])} cannot be read: {next(iter(document.broken.values()))}")
-    return pages, "; ".join(problems)
-
-
-def _name_pages(numbers: Sequence[int]) -> str:
-    named = ", ".join(map(str, numbers[:_MAX_NAMED])) + (" ..." if len(numbers) > _MAX_NAMED else "")
-    return f"pages {named}" if len(numbers) > 1 else f"page {named}"
 
 
 _HTML = (".html", ".htm", ".xhtml")
@@ -436,5 +420,4 @@ _TEXT_READERS: Mapping[str, Callable[[bytes], Reading]] = {
 _WORD = ".docx"
 _SPARED = ("encoding", "fields")
 _PDF, _PDF_MARK = ".pdf", b"%PDF-"
-_SCAN = " (a scan? OCR it first)"
-_MAX_NAMED = 10  # pages of a PDF in a message
+_MAX_NAMED = 3  # pages and sheets in a message

@@ -112,7 +112,7 @@ def test_a_page_of_a_pdf_that_unpacks_without_end_is_named(tmp_path: Path) -> No
     (tmp_path / "zz.pdf").write_bytes(make_pdf(show(60, 100, TEXT)))
     rows, left_out = read_documents(tmp_path)
     assert [row.page_url for row in rows] == ["bomb.pdf#page=2", "zz.pdf#page=1"]
-    assert left_out == ["bomb.pdf: page 1 cannot be read: it takes too much memory"]
+    assert left_out == ["bomb.pdf: page 1: not read: it takes too much memory"]
 
 
 @pytest.mark.hostile(HOSTILE)

@@ -77,7 +77,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
         "agents/search/pages/page_text.py": "a page within limits of tags, in own_sources and page_reader",
         "agents/search/office_files.py": "the function itself, in document_process: bytes, seconds and memory are bounded",
         "agents/search/documents/sheets.py": "the function itself, in document_process: bytes, cells, seconds and memory are bounded",
-        "agents/search/pdf_pages.py": "the function itself, in document_process: bytes, pages, seconds and memory are bounded",
+        "agents/search/documents/pdf.py": "the function itself, in document_process: bytes, pages, seconds and memory are bounded",
         "agents/search/retrieved.py": INDEX,
         "agents/time_limits/subprocess_worker.py": "a line of the process that started it",
         "apps/preflight/image.py": OWN,

@@ -7,7 +7,7 @@ import json
 import os
 import re
 import unicodedata
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,11 @@ from PIL import Image
 
 from agents.base.worker_processes import map_locally
 from agents.evidence.chunks import ChunkOptions, chunk_page, make_cutter
-from agents.search import document_process, pdf_pages
+from agents.search import document_process
 from agents.search.build_index import IndexOptions, _chunks, main
 from agents.search.collection import Collection
+from agents.search.documents import pdf as pdf_reader
+from agents.search.documents.pdf_paragraphs import Flow
 from agents.search.hits import WebHit
 from agents.search.index_sources import Page, SourceError
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
@@ -295,7 +297,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_read(documents: Path) -> N
     rows, left_out = read_documents(documents)
     assert len(rows) == 5
     assert [reason.split(":")[0] for reason in left_out] == ["broken.pdf", "scan.pdf", "table.ods"]
-    assert "OCR" in left_out[1] and ".ods is not read" in left_out[2]
+    assert "no text" in left_out[1] and ".ods is not read" in left_out[2]
 
 
 @pytest.mark.parametrize("name", ["hours_files", "hours-Dateien", "hours.files", "Hours_files"])
@@ -350,20 +352,22 @@ def test_pages_that_are_named_like_chunks_are_found_apart(tmp_path: Path, docume
 
 
 def test_a_page_of_a_pdf_that_cannot_be_read_costs_itself(documents: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = pdf_pages.read_page
+    real = pdf_reader.find_flows
 
-    def read_page(page: Any) -> str:
-        text = real(page)
-        if "steam" in text:
+    def find_flows(page: Any) -> list[Flow]:
+        flows = real(page)
+        if "steam" in flows[0][0].text:
             raise KeyError("/Font")
-        return f"{text}\ud835"  # fonts map letters to halves of pairs
+        return [
+            [replace(flow[0], text=f"{flow[0].text}\ud835") for flow in flows]
+        ]  # fonts map letters to halves of pairs
 
     monkeypatch.setattr(document_process, "get_worker", WorkerHere)
-    monkeypatch.setattr(pdf_pages, "read_page", read_page)
+    monkeypatch.setattr(pdf_reader, "find_flows", find_flows)
     (documents / "leaflet").write_bytes((documents / "guide.pdf").read_bytes())
     rows, left_out = read_documents(documents)
     assert [row.page_url for row in rows if "#page" in row.page_url] == ["guide.pdf#page=2", "leaflet#page=2"]
-    assert left_out == [f"{name}: page 1 cannot be read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
+    assert left_out == [f"{name}: page 1: not read: KeyError: '/Font'" for name in ("guide.pdf", "leaflet")]
     assert all(row.page_snippet.encode() for row in rows)
 
 

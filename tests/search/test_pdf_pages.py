@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from agents.base.files import TooLargeError
-from agents.search import pdf_pages
+from agents.search.documents import pdf, pdf_columns
+from agents.search.documents.pdf import read_pdf
+from agents.search.documents.pdf_paragraphs import mend_lines
 from agents.search.own_sources import read_documents
-from agents.search.pdf_pages import join_lines, read_pdf
+from tests.support.pdf_cases import PDF_CASES
 from tests.support.pdf_files import (
-    ALEF,
-    BET,
     FF,
     FFI,
     FI,
-    GIMEL,
     PICTURE,
     SOFT_HYPHEN,
     draw_rules,
@@ -53,7 +52,7 @@ HEADING, CLOSING = (
 def read(tmp_path: Path, *operators: str) -> str:
     """Return the text of a PDF of one page."""
     (tmp_path / "page.pdf").write_bytes(make_pdf("".join(operators)))
-    return read_pdf(tmp_path / "page.pdf").texts[1]
+    return read_pdf(tmp_path / "page.pdf")["page=1"].text
 
 
 @pytest.mark.parametrize(
@@ -68,8 +67,9 @@ def test_columns_are_read_one_after_the_other(tmp_path: Path, columns: list[list
         show_rows(zip(*columns, strict=True), places),
         show(60, 180, f"{CLOSING}, from the station of the town, at nine and at noon."),
     )
-    assert text.splitlines()[1:-1] == [line for column in columns for line in column]
-    assert text.startswith(HEADING) and CLOSING in text.splitlines()[-1]
+    lines = [line for line in text.splitlines() if line]
+    assert lines[1:-1] == [" ".join(column) for column in columns]
+    assert lines[0] == HEADING and CLOSING in lines[-1]
 
 
 def test_columns_with_other_distances_of_lines_and_a_heading_of_their_own(tmp_path: Path) -> None:
@@ -79,7 +79,17 @@ def test_columns_with_other_distances_of_lines_and_a_heading_of_their_own(tmp_pa
         for number, line in enumerate(lines)
     )
     text = read(tmp_path, show(330, 60, "The bridge", 20), columns)
-    assert text.splitlines() == ["The bridge", *MILL, *BRIDGE]
+    assert text.split("\n\n") == ["# The bridge", " ".join(MILL), " ".join(BRIDGE)]
+
+
+@pytest.mark.parametrize("name", PDF_CASES)
+def test_a_page_is_read_as_a_person_reads_it(tmp_path: Path, name: str) -> None:
+    case = PDF_CASES[name]
+    (tmp_path / "page.pdf").write_bytes(case.make())
+    readings = read_pdf(tmp_path / "page.pdf")
+    lines = [line for reading in readings.values() for line in reading.text.splitlines() if line]
+    assert lines == case.shown.splitlines()
+    assert tuple(remark.what for reading in readings.values() for remark in reading.left_out) == case.left_out
 
 
 TICKETS = [["Visitor", "Price", "Hours"], ["Adult", "9 euros", "9 to 17"], ["Child", "5 euros", "9 to 12"]]
@@ -107,10 +117,11 @@ def test_a_table_beside_text_stays_in_its_column(tmp_path: Path) -> None:
     rules = draw_rules([315, 400, 500], [158, 173, 188, 203])
     text = read(tmp_path, show_rows([[line] for line in MILL * 2], [60]), show_rows([[line] for line in BRIDGE], [320]),
                 show_rows(rows, [320, 405], top=170), rules)  # fmt: skip
-    assert text.splitlines() == [
-        *MILL,
-        *MILL,
-        *BRIDGE,
+    mill = " ".join(MILL)
+    assert [line for line in text.splitlines() if line] == [
+        mill,
+        mill,
+        " ".join(BRIDGE),
         "| Visitor | Price |",
         "|---|---|",
         "| Adult | 9 euros |",
@@ -156,7 +167,7 @@ def test_powers_and_marks_of_notes(tmp_path: Path) -> None:
     ]
     note = [(60, 700, "3", 6), (64, 705, "Archive of the town", 12)]
     text = read(tmp_path, *(show(x, y, drawn, size) for x, y, drawn, size in [*line, *note]))
-    assert text.splitlines() == ["The pool holds 10^6 litres. It was built in 1862", "3 Archive of the town"]
+    assert text.split("\n\n") == ["The pool holds 10^6 litres. It was built in 1862", "3 Archive of the town"]
 
 
 def test_letters_as_people_write_them(tmp_path: Path) -> None:
@@ -169,13 +180,8 @@ def test_letters_as_people_write_them(tmp_path: Path) -> None:
         "1880",
     ]
     text = read(tmp_path, show_rows([[line] for line in drawn], [60]))
-    assert text == "The office of the architecture firm and staff of\nphotographers by Ann-Marie, 1874-1880"
-    assert join_lines("10\u2076 litres, a well-known 3-\nday trip") == "10\u2076 litres, a well-known 3-\nday trip"
-
-
-def test_hebrew_is_read_from_the_right(tmp_path: Path) -> None:
-    text = read(tmp_path, show(60, 100, f"1862 {GIMEL}{BET}{ALEF} {BET}{ALEF}"))
-    assert text == "\u05d0\u05d1 \u05d0\u05d1\u05d2 1862"
+    assert text == "The office of the architecture firm and staff of photographers by Ann-Marie, 1874-1880"
+    assert mend_lines("10\u2076 litres, a well-known 3-\nday trip") == "10\u2076 litres, a well-known 3-\nday trip"
 
 
 def test_pages_without_text_are_named(tmp_path: Path) -> None:
@@ -185,9 +191,9 @@ def test_pages_without_text_are_named(tmp_path: Path) -> None:
     rows, left_out = read_documents(tmp_path)
     assert [row.page_url for row in rows] == ["cover.pdf#page=2", "mixed.pdf#page=1"]
     assert left_out == [
-        "cover.pdf: page 1 has no text (a scan? OCR it first)",
-        "mixed.pdf: pages 2, 4 have no text (a scan? OCR it first)",
-        "scan.pdf: it has no text (a scan? OCR it first)",
+        "cover.pdf: page 1: no text: a scan? OCR it first",
+        "mixed.pdf: pages 2, 4: no text: a scan? OCR it first",
+        "scan.pdf: page 1: no text: a scan? OCR it first",
     ]
 
 
@@ -207,7 +213,7 @@ def test_a_file_that_only_forbids_printing_is_read(tmp_path: Path) -> None:
         (tmp_path / f"{name}.pdf").write_bytes((FILES / f"{name}_aes256.pdf").read_bytes())
     rows, left_out = read_documents(tmp_path)
     assert [row.page_snippet for row in rows] == ["The mill was built in 1862."]
-    assert left_out == ["password.pdf: ValueError: it takes a password; save it without one"]
+    assert left_out == ["password.pdf: it takes a password; save it without one"]
 
 
 @pytest.mark.hostile("documents without a bound: HTML, text, PDF pages")
@@ -215,7 +221,7 @@ def test_a_file_that_only_forbids_printing_is_read(tmp_path: Path) -> None:
 def test_a_file_of_too_many_pages_is_refused_whatever_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, told: object
 ) -> None:
-    monkeypatch.setattr(pdf_pages, "_MAX_PAGES", 2)
+    monkeypatch.setattr(pdf, "_MAX_PAGES", 2)
     data = make_pdf(*(show(60, 100, "A text.") for _ in range(3)))
     (tmp_path / "page.pdf").write_bytes(data.replace(b"/Count 3", f"/Count {told}".encode()))
     with pytest.raises(TooLargeError, match="it has 3 pages, of which at most 2 are read"):
@@ -227,11 +233,44 @@ def test_pages_of_very_many_words_are_read_line_by_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
     """The time for columns grows with the square of the lines."""
-    monkeypatch.setattr(pdf_pages, bound, 3)
+    monkeypatch.setattr(pdf_columns, bound, 3)
     text = read(tmp_path, show_rows(zip(MILL, BRIDGE, strict=True), [60, 320]))
-    assert text.splitlines() == [f"{left} {right}" for left, right in zip(MILL, BRIDGE, strict=True)]
+    assert text == " ".join(f"{left} {right}" for left, right in zip(MILL, BRIDGE, strict=True))
 
 
 def test_a_drawing_is_no_table(tmp_path: Path) -> None:
     rules = "".join(f"{n % 500} {n % 700} m {n % 500 + 50} {n % 700} l S\n" for n in range(4_000))
     assert read(tmp_path, rules, show(60, 100, "A drawing.")) == "A drawing."
+
+
+def test_fields_of_a_form_are_read_as_they_are_filled_in(tmp_path: Path) -> None:
+    fields = (
+        "/Annots [<< /Type /Annot /Subtype /Widget /FT /Tx /T (Name) /V (Anna) /Rect [0 0 9 9] >>"
+        " << /Type /Annot /Subtype /Widget /FT /Btn /T (Dogs) /AS /Yes /Rect [0 0 9 9] >>"
+        " << /Type /Annot /Subtype /Widget /FT /Btn /T (Bells) /AS /Off /Rect [0 0 9 9] >>"
+        " << /Type /Annot /Subtype /FreeText /Contents (Closed in May) /Rect [0 0 9 9] >>] /MediaBox"
+    )
+    data = make_pdf(show(60, 100, "What is ticked is allowed.")).replace(b"/MediaBox", fields.encode())
+    (tmp_path / "page.pdf").write_bytes(data)
+    text = read_pdf(tmp_path / "page.pdf")["page=1"].text
+    assert text.split("\n\n") == ["What is ticked is allowed.", "Name: Anna", "[x] Dogs", "[ ] Bells", "Closed in May"]
+
+
+def test_letters_that_have_a_shape_alone_are_named(tmp_path: Path) -> None:
+    font = (
+        b"/Type0 /BaseFont /X /Encoding /Identity-H /DescendantFonts [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X"
+        b" /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> >>] /Y"
+    )
+    data = make_pdf("BT /F1 12 Tf 60 700 Td <00010002> Tj ET\n").replace(b"/Type1 /BaseFont /Helvetica /Encoding", font)
+    (tmp_path / "page.pdf").write_bytes(data)
+    readings = read_pdf(tmp_path / "page.pdf")
+    assert [remark.what for reading in readings.values() for remark in reading.left_out] == ["letters without meaning"]
+
+
+@pytest.mark.parametrize("keep", [0.2, 0.5, 0.9])
+def test_a_file_that_was_cut_off_is_read_or_told(tmp_path: Path, keep: float) -> None:
+    data = make_pdf(*(show(60, 100, f"Page {number} of the guide.") for number in range(9)))
+    (tmp_path / "note.txt").write_text("The mill is old.")
+    (tmp_path / "cut.pdf").write_bytes(data[: int(len(data) * keep)])
+    rows, left_out = read_documents(tmp_path)
+    assert len(rows) > 1 or [problem.partition(":")[0] for problem in left_out] == ["cut.pdf"]

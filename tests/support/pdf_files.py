@@ -14,6 +14,12 @@ def show(x: float, y: float, text: str, size: float = 12) -> str:
     return f"BT /F1 {size} Tf {x} {800 - y} Td ({text}) Tj ET\n"
 
 
+def show_turned(x: float, y: float, text: str, angle: int, size: float = 12) -> str:
+    """Return the operators that draw a text turned to the left by an angle of 90, -90 or 180 degrees; ``y`` is from below."""
+    cosine, sine = {90: (0, 1), -90: (0, -1), 180: (-1, 0)}[angle]
+    return f"BT /F1 {size} Tf {cosine} {sine} {-sine} {cosine} {x} {y} Tm ({text}) Tj ET\n"
+
+
 def show_rows(rows: Iterable[Iterable[str]], columns: Iterable[float], top: float = 100, step: float = 15) -> str:
     """Return the operators that draw rows of texts, row by row; an empty text is not drawn."""
     places = list(columns)
@@ -38,8 +44,9 @@ def draw_rules(lefts: Iterable[float], tops: Iterable[float]) -> str:
 PICTURE = "q 400 0 0 400 100 200 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x7f EI Q\n"
 
 
-def make_pdf(*pages: str, title: str = "") -> bytes:
+def make_pdf(*pages: str, title: str = "", rotate: int = 0, crop_box: str = "") -> bytes:
     """Return a PDF with a page for each of the operators."""
+    more = f"/Rotate {rotate} " + (f"/CropBox [{crop_box}] " if crop_box else "")
     count = len(pages)
     kids = " ".join(f"{5 + 2 * number} 0 R" for number in range(count))
     objects = [
@@ -51,7 +58,7 @@ def make_pdf(*pages: str, title: str = "") -> bytes:
     for number, content in enumerate(pages):
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 600 800] /Contents {6 + 2 * number} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
+            f"{more}/Resources << /Font << /F1 3 0 R >> >> >>"
         )
         objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
     data, offsets = b"%PDF-1.4\n", []

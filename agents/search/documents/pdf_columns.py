@@ -1,4 +1,4 @@
-"""Reads pages of PDF files as people read them: column by column, tables row by row.
+"""Finds columns and tables in the words of a PDF's page.
 
 A PDF says where each letter is and nothing of words, lines and columns. pdfplumber finds words, and ruled tables. Columns, and
 tables without rules, are told by the blank that runs between them through three lines or more.
@@ -6,7 +6,6 @@ tables without rules, are told by the blank that runs between them through three
 
 from __future__ import annotations
 
-import io
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -14,13 +13,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from statistics import mean, median
 from typing import TYPE_CHECKING, Any, Self
 
-from agents.base.files import TooLargeError, read_bounded
-from agents.search.index_sources import SourceError
-from agents.search.searchers import reason
+from agents.search.documents.pdf_paragraphs import Flow, TextLine, mend_lines
 from agents.texts.markdown_tables import write_table
 from agents.texts.markup_rewrites import write_raised
 
@@ -28,7 +24,6 @@ if TYPE_CHECKING:
     from pdfplumber.page import Page
     from pdfplumber.table import Table
 
-_MAX_BYTES, _MAX_PAGES = 200 * 2**20, 10_000  # a PDF may have pictures
 _LINES_OF_COLUMNS = 3  # beside each other, at least
 _GUTTER = 0.9  # of a line's height: as wide is the blank between two columns, at least
 _SPACE = 0.12  # of a line's height: nearer words are one word in two sizes
@@ -38,105 +33,18 @@ _TALL = 1.15  # times the height of the lines of columns: such a line above them
 _APART = 1.6  # times the usual distance of lines: what is so far below a column is not its end
 _PROSE_CHARACTERS, _PROSE_FILL = 18, 0.55  # of the lines of a column of prose on average, and of its width
 _MAX_WORDS, _MAX_LINES, _MAX_RULES = 20_000, 1_000, 3_000  # of a page; a page with more is read as it is drawn
-_LIGATURES = str.maketrans(
-    dict(zip("\ufb00\ufb01\ufb02\ufb03\ufb04\ufb05\ufb06", "ff fi fl ffi ffl st st".split(), strict=True))
-)
-_SOFT_HYPHEN = re.compile(r"\u00ad[ \t]*\n?")
-_HYPHEN = re.compile(r"(?<=[^\W\d_])[-\u2010]\n(?=[^\W\d_])")
-_DASH_IN_FIGURES = re.compile(r"(?<=\d)([-\u2010\u2013])\n(?=\d)")
-_TOO_MUCH = "it takes too much memory"
-_BLANK_LINES = re.compile(r"\n{3,}")
-_OFFICE = re.compile(r"Microsoft (?:Word|PowerPoint|Excel|Publisher) - ")
-_FILE_NAME = re.compile(
-    r"\S*\.(?:docx?|odt|rtf|pptx?|xlsx?|indd|pub|pages|tex|dvi|qxd|pdf|html?)|untitled\d*", re.IGNORECASE
-)
-
-
-@dataclass(frozen=True)
-class PdfDocument:
-    """Text of a PDF, page by page.
-
-    Attributes:
-        title: Its title; "" if it has none but the name of a file.
-        texts: Text of each page by its number, from 1.
-        empty: Numbers of the pages with content but no text.
-        broken: Why pages cannot be read, by number.
-    """
-
-    title: str
-    texts: dict[int, str]
-    empty: list[int]
-    broken: dict[int, str]
-
-
-def read_pdf(path: Path) -> PdfDocument:
-    """Read a PDF.
-
-    Raises:
-        SourceError: pdfplumber is not installed.
-        TooLargeError: The file has more bytes or pages than are read.
-        ValueError: The file takes a password.
-        Exception: Whatever the parser raises for a file other than a PDF.
-    """
-    try:
-        import pdfplumber
-        from pdfminer.pdfdocument import PDFPasswordIncorrect
-        from pdfminer.pdftypes import dict_value, int_value
-        from pdfplumber.utils.exceptions import PdfminerException
-    except ImportError as error:
-        raise SourceError("reading PDF files takes: pip install pdfplumber") from error
-    data = read_bounded(path, _MAX_BYTES)
-    try:
-        file = pdfplumber.open(io.BytesIO(data))
-    except PdfminerException as error:
-        cause = _unwrap(error)
-        if isinstance(cause, PDFPasswordIncorrect):
-            raise ValueError("it takes a password; save it without one") from error
-        raise cause from error
-    _check_count(int_value(dict_value(file.doc.catalog.get("Pages")).get("Count")))  # listing them takes long, too
-    _check_count(len(file.pages))  # a file may have more than it says
-    document = PdfDocument(_clean_title(file.metadata.get("Title")), {}, [], {})
-    with file:
-        for number, page in enumerate(file.pages, 1):
-            try:
-                text = read_page(page)
-                if text.strip():
-                    document.texts[number] = text
-                elif page.images or page.curves or page.rects or page.lines:
-                    document.empty.append(number)
-            except Exception as error:  # noqa: BLE001 - parsers of strangers' files raise anything; the other pages are read
-                cause = _unwrap(error)
-                document.broken[number] = _TOO_MUCH if isinstance(cause, MemoryError) else reason(cause)
-            finally:
-                page.close()
-    return document
-
-
-def _unwrap(error: Exception) -> Exception:
-    """Return the error of the parser that pdfplumber put into one of its own."""
-    return next((cause for cause in error.args if isinstance(cause, Exception)), error)
-
-
-def _check_count(pages: int) -> None:
-    if pages > _MAX_PAGES:
-        raise TooLargeError(f"it has {pages} pages, of which at most {_MAX_PAGES} are read; divide it")
-
-
-def _clean_title(title: object) -> str:
-    """Return a document's title; "" for a name of a file, which programs write there."""
-    text = _OFFICE.sub("", " ".join(title.split())) if isinstance(title, str) else ""
-    return "" if _FILE_NAME.fullmatch(text.rpartition(" ")[2]) else text
 
 
 @dataclass(frozen=True)
 class _Word:
-    """A word, or a whole table, with its place on the page."""
+    """A word, or a whole table, with its place on the page; ``size`` is that of its letters, 0 for a table."""
 
     text: str
     x0: float
     x1: float
     top: float
     bottom: float
+    size: float
 
     @cached_property
     def height(self) -> float:
@@ -199,40 +107,32 @@ class _Line:
         return [_Line(words) if words else None for words in parts]
 
 
-def read_page(page: Page) -> str:
-    """Return the text of a page in reading order, with tables as Markdown."""
+def find_flows(page: Page) -> list[Flow]:
+    """Return the lines of a page in reading order, with tables as Markdown.
+
+    Args:
+        page: A page whose text is upright.
+    """
     tables = _find_tables(page)
     boxes = [table.bbox for table in tables]
     found = page.extract_words(x_tolerance_ratio=_SPACE, y_tolerance=1, extra_attrs=["size"])
     words = [_word(word) for word in found]
     notes = _find_notes(words)
     outside = [word for word in words if not any(_is_inside(word, box) for box in boxes)]
+    if len(outside) > _MAX_WORDS:
+        return [[_write_line(line, notes) for line in _group(words)]]
     for table in tables:
         x0, top, x1, bottom = table.bbox
         inside = [word for word in words if _is_inside(word, table.bbox)]
-        outside.append(_Word(write_table(_read_cells(table, inside, notes)), x0, x1, top, bottom))
-    if len(outside) > _MAX_WORDS:
-        return join_lines(page.extract_text())
-    return _BLANK_LINES.sub("\n\n", join_lines(_read(_group(outside), notes))).strip()
-
-
-def join_lines(text: str) -> str:
-    """Join words divided at the ends of lines, and write ligatures in letters."""
-    text = _SOFT_HYPHEN.sub("", text.translate(_LIGATURES))
-    text = _HYPHEN.sub(lambda match: _join(text, match), text)
-    return _DASH_IN_FIGURES.sub(r"\1", text)
-
-
-def _join(text: str, match: re.Match[str]) -> str:
-    """Return the replacement of a hyphen at the end of a line: nothing, if both halves are written small."""
-    return "" if text[match.start() - 1].islower() and text[match.end()].islower() else "-"
+        outside.append(_Word(write_table(_read_cells(table, inside, notes)), x0, x1, top, bottom, 0))
+    return _read(_group(outside), notes)
 
 
 def _word(word: dict[str, Any]) -> _Word:
     text = word["text"]
     if any(unicodedata.bidirectional(character) in ("R", "AL") for character in text):
         text = "".join(reversed(re.findall(r"\d+(?:[.,:/]\d+)*|.", text, re.DOTALL)))
-    return _Word(text, word["x0"], word["x1"], word["top"], word["bottom"])
+    return _Word(text, word["x0"], word["x1"], word["top"], word["bottom"], word["size"])
 
 
 def _is_inside(word: _Word, box: tuple[float, float, float, float]) -> bool:
@@ -260,23 +160,29 @@ def _is_beside(word: _Word, other: _Word) -> bool:
     return high <= _TALLEST * low and overlap >= low / 2
 
 
-def _read(lines: Sequence[_Line], notes: set[str]) -> str:
-    """Return the text of lines, with columns one after the other."""
+def _read(lines: Sequence[_Line], notes: set[str]) -> list[Flow]:
+    """Return the texts of lines, with columns one after the other."""
     if len(lines) > _MAX_LINES:
-        return "\n".join(_write(line, notes) for line in lines)
-    parts: list[str] = []
+        return [[_write_line(line, notes) for line in lines]]
+    flows: list[Flow] = [[]]
     start = 0
     while start < len(lines):
         end, gutters = _find_columns(lines, start)
         if not gutters or len(_find_columns(lines, start + 1)[1]) > len(gutters):
-            parts.append(_write(lines[start], notes))
+            flows[-1].append(_write_line(lines[start], notes))
             start += 1
             continue
         columns = _Columns.cut(lines[start:end], gutters)
-        parts += [_write(line, notes) for line in lines[start : start + columns.first]]
-        parts.append(columns.read(notes))
+        flows[-1] += [_write_line(line, notes) for line in lines[start : start + columns.first]]
+        flows += [*columns.read(notes), []]
         start += columns.last
-    return "\n".join(parts)
+    return [flow for flow in flows if flow]
+
+
+def _write_line(line: _Line, notes: set[str]) -> TextLine:
+    size = max(line.words, key=lambda word: len(word.text)).size
+    first = line.words[0]
+    return TextLine(_write(line, notes), first.x0, line.words[-1].x1, line.top, size, first.x1 - first.x0)
 
 
 def _find_columns(lines: Sequence[_Line], start: int) -> tuple[int, list[_Gap]]:
@@ -336,12 +242,15 @@ class _Columns:
                 last = number
         return cls(rows, first, last, is_prose)
 
-    def read(self, notes: set[str]) -> str:
+    def read(self, notes: set[str]) -> list[Flow]:
         """Read columns of prose one after the other, and columns of short texts as a table."""
         rows = self.rows[self.first : self.last]
         if self.is_prose:
-            return "\n".join(_read([part for part in column if part], notes) for column in zip(*rows, strict=True))
-        return f"\n{write_table([[join_lines(text) for text in row] for row in _join_rows(rows, notes)])}\n"
+            return [
+                flow for column in zip(*rows, strict=True) for flow in _read([part for part in column if part], notes)
+            ]
+        table = write_table([[mend_lines(text) for text in row] for row in _join_rows(rows, notes)])
+        return [[TextLine(table, 0, 0, 0, 0, 0)]]
 
 
 def _join_rows(rows: Sequence[Sequence[_Line | None]], notes: set[str]) -> list[list[str]]:
@@ -416,7 +325,7 @@ def _find_tables(page: Page) -> list[Table]:
 def _read_cells(table: Table, words: Sequence[_Word], notes: set[str]) -> list[list[str]]:
     """Return the texts of a table's cells, a merged one in each row and column that it covers."""
     texts = {
-        box: join_lines(
+        box: mend_lines(
             "\n".join(_write(line, notes) for line in _group([word for word in words if _is_inside(word, box)]))
         )
         for box in table.cells
