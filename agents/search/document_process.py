@@ -12,8 +12,8 @@ from agents.base.files import TooLargeError, parse_json
 from agents.search.documents.errors import UnreadableError
 from agents.search.documents.pdf import read_pdf
 from agents.search.documents.sheets import read_rows, read_workbook
+from agents.search.documents.word import read_word
 from agents.search.index_sources import SourceError
-from agents.search.office_files import read_word
 from agents.search.reading import Reading
 from agents.search.searchers import reason
 from agents.time_limits.subprocess_worker import MAX_MEMORY, SubprocessError, SubprocessWorker
@@ -32,10 +32,9 @@ def read_pdf_apart(path: Path) -> dict[str, Reading]:
     return {name: Reading.from_fields(fields) for name, fields in _read("pdf", path).items()}
 
 
-def read_word_apart(path: Path) -> tuple[str, str]:
+def read_word_apart(path: Path) -> Reading:
     """Read a document as ``read_word`` does, in the process; its errors are those of ``read_pdf_apart``."""
-    title, text = _read("word", path)
-    return title, text
+    return Reading.from_fields(_read("word", path))
 
 
 def read_workbook_apart(path: Path) -> dict[str, Reading]:
@@ -54,7 +53,7 @@ def _to_fields(readings: dict[str, Reading]) -> dict[str, Any]:
 
 _READERS: dict[str, Callable[[Path], Any]] = {
     "pdf": lambda path: _to_fields(read_pdf(path)),
-    "word": read_word,
+    "word": lambda path: read_word(path).to_fields(),
     "workbook": lambda path: _to_fields(read_workbook(path)),
     "rows": read_rows,
 }

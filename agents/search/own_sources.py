@@ -288,7 +288,7 @@ def read_documents(
         folder: The folder.
         base_url: What the URLs begin with.
         each: Reads the files (``agents.base.worker_processes``).
-        on_reading: Called with the path of each file of HTML, Markdown and plain text, and the record of its reading.
+        on_reading: Called with the path of each file and the record of its reading.
         on_pages: Called with the whole pages.
 
     Returns:
@@ -351,8 +351,7 @@ def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page],
         elif ending in _TEXT_READERS:
             reading = _TEXT_READERS[ending](read_bounded(folder / path, MAX_DOCUMENT_BYTES))
         elif ending == _WORD:
-            title, text = read_word_apart(folder / path)
-            reading = Reading(text, title)
+            reading = read_word_apart(folder / path)
         elif ending == WORKBOOK:
             parts = read_workbook_apart(folder / path)
         else:
@@ -362,7 +361,8 @@ def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page],
         if reading is None:
             reading, problem = sum_readings([*parts.values()]), _name_losses([*parts.values()])
         else:
-            pages, problem = [Page(url, reading.title or path.stem, reading.text)], _name_guesses(reading)
+            pages = [Page(url, reading.title or path.stem, reading.text)]
+            problem = _name_losses([reading]) if ending == _WORD else _name_guesses(reading)
         date = find_date(folder / path)
         text_pages = [
             replace(
