@@ -49,5 +49,5 @@ def test_the_date_is_beside_the_title(tmp_path: Path) -> None:
     """Of an old and a new list of prices the old one was read."""
     (tmp_path / "old.md").write_text("---\ntitle: Prices\ndate: 2023-04-01\n---\nA ticket costs 8 euros.")
     (tmp_path / "new.md").write_text("# Prices 2026\nA ticket costs 9 euros.")
-    chunks, _ = read_documents(tmp_path, content_of=str)
+    chunks, _ = read_documents(tmp_path)
     assert [chunk.page_name for chunk in chunks] == ["Prices 2026", "Prices (2023-04-01)"]
