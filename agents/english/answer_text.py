@@ -31,7 +31,7 @@ _APART = (
 )
 _COMMA = re.compile(r",(?=\s\D|\s?$)")
 _BREAK = re.compile(
-    rf"[.;:!?](?=\s|$)|[()]|\s-\s|\b(?=(?:but|however|while|whereas|although|though|not)\b|{_APART}"
+    rf"(?<!\bvs)[.;:!?](?=\s|$)|[()]|\s-\s|\b(?=(?:but|however|while|whereas|although|though|not)\b|{_APART}"
     r"|and (?:it|they|he|she|this|that|is|was|were|has|had)\b)"
 )
 _DENIED_BRACKET = re.compile(r"(\bnot\b[^.;:!?()]*) \((?!(?:it|this|that|he|she|they)\b)([^()]*)\)")

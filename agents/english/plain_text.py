@@ -7,6 +7,8 @@ import unicodedata
 
 from text_to_num import alpha2digit
 
+from agents.english.figure_spelling import format_decimal, spell_figures
+
 _QUOTES = str.maketrans(
     {"‘": "'", "’": "'", "ʼ": "'", "`": "'", "“": '"', "”": '"', "–": "-", "—": " - ", "−": "-", "‐": "-"}
 )
@@ -65,7 +67,7 @@ def normalise_spelling(text: str, *, number_words: bool = True) -> str:
         number_words: Whether numbers in words become figures too. All figures lose their separators.
     """
     text = _GROUP_BLANK.sub("", text).replace("U.S.", "US")
-    text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+    text = unicodedata.normalize("NFKC", spell_figures(text)).translate(_QUOTES)
     text = "".join(ch for ch in unicodedata.normalize("NFD", text) if not unicodedata.combining(ch))
     text = _CITATION.sub(" ", DECIMAL_COMMA.sub(".", _GROUP_COMMA.sub("", text)))
     for pattern, replacement in _CONTRACTIONS:
@@ -82,7 +84,7 @@ def _multiply(number: re.Match[str]) -> str:
     low, joint, high, scale = number.groups()
     factor = _SCALES[scale.lower()]
     shared = factor if low and float(low) < float(high) else 1.0
-    written = [f"{value:.4f}".rstrip("0").rstrip(".") for value in (float(low or 0) * shared, float(high) * factor)]
+    written = [format_decimal(value) for value in (float(low or 0) * shared, float(high) * factor)]
     return joint.join(written) if low else written[1]
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import pint
 
+from agents.english.figure_spelling import format_decimal
 from agents.english.plain_text import counts_nothing, stem
 
 RELATIVE_TOLERANCE = 0.01
@@ -45,8 +46,9 @@ _BOUNDS = {
     **dict.fromkeys(("no less than", "more than", "at least", "above"), "over"),
     **dict.fromkeys(("no more than", "less than", "fewer than", "at most", "below"), "under"),
 }
-_BOUND = re.compile(rf"\b({'|'.join(_BOUNDS)})(?= ?[{SIGNS}]?\d)", re.IGNORECASE)
+_BOUND = re.compile(rf"\b({'|'.join(_BOUNDS)})(?: about)?(?= ?[{SIGNS}]?\d)", re.IGNORECASE)
 _MINUS = re.compile(r"\bminus (?=[.\d])", re.IGNORECASE)
+_FRACTION = re.compile(rf"(?<![\w./])(\d+)/(\d+)(?=[ -]?({_WORD}(?: {_WORD}){{0,3}}))", re.IGNORECASE)
 _CLOCK = re.compile(
     r"(?<![\w.:])(\d{1,2})(?:[:.](\d{2}))?\s*([ap])\.?m\b\.?|(?<![\w.:])(\d{1,2}):(\d{2})(?![\d:])", re.IGNORECASE
 )
@@ -101,14 +103,20 @@ def _registry() -> Any:
 def normalise_quantities(plain_text: str) -> str:
     """Rewrite a plain text so that its quantities have one form.
 
-    Times of day become minutes past midnight, feet and inches become inches, both ends of a range get a unit, and bounds are "over" or
-    "under".
+    Fractions of a unit become decimals ("1/2 m", while "9/11" remains). Times of day become minutes past midnight, feet and inches become
+    inches, both ends of a range get a unit, and bounds are "over" or "under".
     """
-    text = _INCH.sub(" inches", _CLOCK.sub(_to_minutes, plain_text))
+    text = _FRACTION.sub(_divide, _INCH.sub(" inches", _CLOCK.sub(_to_minutes, plain_text)))
     text = _FEET_AND_INCHES.sub(lambda match: f"{12 * int(match[1]) + int(match[2])} inches", text)
     text = _BOUND.sub(lambda match: _BOUNDS[match[1].lower()], text)
     text = _MINUS.sub("-", text)
     return _RANGE.sub(_repeat_unit, text)
+
+
+def _divide(fraction: re.Match[str]) -> str:
+    numerator, denominator = int(fraction[1]), int(fraction[2])
+    proper = 0 < numerator < denominator and _find_unit(fraction[3])
+    return format_decimal(numerator / denominator) if proper else fraction[0]
 
 
 def _to_minutes(clock: re.Match[str]) -> str:

@@ -1,11 +1,15 @@
 """Answers that refuse, in whatever words: "I cannot determine ...", "The image does not provide ...", "Unknown".
 
-A miss is free, a wrong answer costs a point, and the evaluators know a miss by "I don't know" alone; so what refuses in other words has
-to be found before an answer is given. Sentences that merely speak of something unknown ("The species is unknown to science") are answers.
+A miss is free, a wrong answer costs a point, and the evaluators know a miss by "I don't know" alone; so what refuses in other words, or in
+another language (``refusals.toml``), has to be found before an answer is given. Sentences that merely speak of something unknown ("The
+species is unknown to science") are answers.
 """
 
 import re
+import tomllib
 import unicodedata
+from functools import cache
+from pathlib import Path
 
 _MAX_CHARACTERS = 2_000  # a refusal says so at once
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u0060\u00b4\u2032\uff07", "'''''''")
@@ -67,6 +71,8 @@ _REFUSES = re.compile(
     rf"|[^.,;]{{1,80}} {_BE} (?:not (?:\w+ )?{_TOLD}|unknown|unclear) {_BY} {_GIVEN}{_SOURCE}\b"
     r"|please provide\b"
 )
+_ENDS = " .,;:!?…-)'。"
+_FIRST_WITHOUT_BLANKS = "\u3000"
 _TURNS = re.compile(
     r"[,;.!]\s*(?:but|however|although|though)\b,?\s+(?!i\b|you\b|please\b|(?:it|this) (?:may|might|could|appears?|seems?|looks?)\b)"
 )
@@ -77,13 +83,13 @@ def refuses(answer: str) -> bool:
 
     An answer that contains "I don't know" refuses whatever else it says: the evaluators count it as a miss.
     """
-    text = " ".join(
+    original = " ".join(
         _MARKS.sub(" ", unicodedata.normalize("NFKC", answer[:_MAX_CHARACTERS]).translate(_APOSTROPHES))
         .casefold()
         .split()
     )
-    text = text.replace("can't", "cannot").replace("n't", " not").replace("'m ", " am ").replace("it's ", "it is ")
-    if not any(ch.isalnum() for ch in text) or _KNOW.search(text) or _is_bare(text):
+    text = original.replace("can't", "cannot").replace("n't", " not").replace("'m ", " am ").replace("it's ", "it is ")
+    if not any(ch.isalnum() for ch in text) or _KNOW.search(text) or _is_bare(text) or _refuses_abroad(original):
         return True
     opening = _OPENING.match(text)
     refusals = (_REFUSES.match(text, start) for start in {0, opening.end() if opening else 0})
@@ -91,10 +97,37 @@ def refuses(answer: str) -> bool:
 
 
 def _is_bare(text: str) -> bool:
-    rest = text.rstrip(" .,;:!?…-)'")
+    rest = text.rstrip(_ENDS)
     for opening in ("it is ", "that is ", "the answer is "):
         rest = rest.removeprefix(opening)
     return rest in _BARE
+
+
+@cache
+def _load_abroad() -> tuple[re.Pattern[str], frozenset[str]]:
+    """Compile the table of other languages: beginnings of answers or ends of their first sentences, and whole answers."""
+    languages = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8")).values()
+
+    def fold(key: str) -> frozenset[str]:
+        return frozenset(
+            unicodedata.normalize("NFKC", one).casefold() for each in languages for one in each.get(key, ())
+        )
+
+    def join(key: str) -> str:
+        # Chinese, Japanese and Korean go on without a blank.
+        return "|".join(
+            re.escape(phrase) + ("" if phrase[-1] >= _FIRST_WITHOUT_BLANKS else r"(?!\w)")
+            for phrase in sorted(fold(key))
+        )
+
+    last_words = rf"[^.!?。]*(?:{join('ends')})\W*(?:$|[.!?。])"
+    says = re.compile(rf"\W*(?:(?:{join('before')})\W*){{0,2}}(?:(?:{join('says')})|{last_words})")
+    return says, fold("bare")
+
+
+def _refuses_abroad(text: str) -> bool:
+    says, bare = _load_abroad()
+    return text.strip(_ENDS) in bare or says.match(text) is not None
 
 
 def admits_ignorance(text: str) -> bool:

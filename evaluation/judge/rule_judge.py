@@ -1,14 +1,16 @@
 """A judge by rule, for runs without a key: strict, deterministic, and open to reading.
 
 1. An empty answer or a miss is wrong, and so is any answer where the ground truth is "I don't know". An answer equal to the ground
-   truth or to an accept form (but for case, accents, articles, number words and plurals) is right.
+   truth or to an accept form (but for case, accents, articles, number words and plurals) is right. Another refusal, in whatever words
+   or language the agent would know it by, is wrong.
 2. Yes/no questions go by polarity: the yes or no that the answer begins with, else whether its first clause is denied.
 3. With accept forms, one of them must stand in a part of the answer that is not denied ("not X", "rather than X", "than X"). Figures
    agree by value across units (see ``quantities``); a form that is a list needs all of its items, in any order.
 4. Without accept forms, the words of the ground truth beyond those of the question are the key: a question for a number needs every
    figure, others need ``KEY_SHARE`` of the key words (``LIST_KEY_SHARE`` where the ground truth is a list), of its names if it has any.
 5. A right part does not save an answer that contradicts it: another figure of the same kind (where a figure is asked for, or none
-   agrees; but not one from which the right figure follows, as in "12 + 13 = 25"), the opposite ("younger" for "older"), the other
+   agrees; but not one from which the right figure follows, as in "12 + 13 = 25", nor one of another thing beside the right one, as in
+   "10.7 hours against about 16" and "the 5 yen coin"), the opposite ("younger" for "older"), the other
    side ("on the left"), two figures or names that have changed places, another name after yes or no, another candidate before the
    right one where one is chosen, or beside it ("a lion, a tiger or a bear", "a lion and a wolf"), another name in a list.
 
@@ -29,6 +31,7 @@ from agents.english.quantities import (
     Quantity,
     agrees_with_any,
 )
+from agents.texts.refusals import refuses
 from evaluation.records import JudgeItem, Verdict
 from evaluation.scores.scoring import is_miss
 
@@ -69,6 +72,9 @@ _SUPERLATIVES = (
 )
 _PAIRS = [pair for text in f"{_OPPOSITES}, {_SUPERLATIVES}".split(", ") for pair in (text.split(), text.split()[::-1])]
 _NO_PLACE = frozenset({"a", "an", "the", "and", "or", "is", "are", "was", "were"})
+_AGAINST = re.compile(r"\b(?:against|versus|vs\.?)(?: [a-z]+)? ?$")
+_ARTICLE = re.compile(r"\b(?:the|an?|this|that|each|every|another|other) $")
+_NOUN = re.compile(r" ([a-z]+)")
 _FACTORS = {"half": 0.5, "twice": 2, "double": 2, "thrice": 3, "triple": 3, "third": 1 / 3, "quarter": 0.25}
 
 
@@ -77,8 +83,8 @@ _SAME_WORDS, _NOTHING_ANSWERS, _ITS_FIGURES = (
     "an answer to what nothing answers",
     "the figures of the ground truth",
 )
-_EMPTY, _MISS = "empty answer", "miss"
-SURE = frozenset({_EMPTY, _MISS, _NOTHING_ANSWERS, _SAME_WORDS, _ITS_FIGURES})
+_EMPTY, _MISS, _REFUSAL = "empty answer", "miss", "a refusal in other words"
+SURE = frozenset({_EMPTY, _MISS, _REFUSAL, _NOTHING_ANSWERS, _SAME_WORDS, _ITS_FIGURES})
 """Reasons of verdicts that hold without accept forms too. The others depend on how many words of the ground truth an answer repeats."""
 
 
@@ -97,6 +103,8 @@ class RuleJudge:
         case = _Case(item)
         if case.response.bare[0] and case.response.bare in [text.bare for text in case.right]:
             return Verdict(True, _SAME_WORDS)
+        if refuses(item.response):
+            return Verdict(False, _REFUSAL)
         if case.asks_yes_or_no and (verdict := case.decide_yes_or_no()):
             return verdict
         right, reason, key = case.match_accept_forms() if case.accept else case.match_truth()
@@ -232,8 +240,9 @@ class _Case:
                     and not any(
                         one.value == figure.value and (not one.unit) ^ (not figure.unit) for one in self.allowed
                     )
-                    and not self.is_operand(figure)
+                    and not self.is_operand(figure, clause)
                     and not self.is_remainder(figure, clause)
+                    and not (figure.dimension in agreeing and self.is_beside(figure, clause))
                 ):
                     return f"contradicting figure {figure.text}"
         return ""
@@ -248,11 +257,34 @@ class _Case:
             for one in clause.quantities
         )
 
-    def is_operand(self, figure: Quantity) -> bool:
-        """Return whether a figure of the answer and another one, or a word such as "half", make the right one by one operation."""
+    def is_beside(self, figure: Quantity, clause: Clause) -> bool:
+        """Return whether a figure belongs to another thing that the answer sets beside the right one.
+
+        It follows "against" and the right figure, is a part of a name ("the 5 yen coin"), or measures a thing with such a name.
+        """
+        if _names_a_thing(figure, clause):
+            return True
+        before = [one for one in clause.quantities if one.end <= figure.start]
+        if _AGAINST.search(clause.text[: figure.start]):
+            earlier = self.response.affirmed[: self.response.affirmed.index(clause)]
+            before += [one for previous in earlier for one in previous.quantities]
+            return any(agrees_with_any(one, self.allowed) for one in before)
+        return any(_names_a_thing(one, clause) and not agrees_with_any(one, self.allowed) for one in before)
+
+    def is_operand(self, figure: Quantity, clause: Clause) -> bool:
+        """Return whether the right figure follows from a figure of the answer.
+
+        One operation on it and another figure, or a word such as "half", makes the right one. All others of the answer add up to it. Or
+        it is the end of a range: three of "4 to 6 kg" are 18 kg.
+        """
         references = [quantity for text in self.right for quantity in text.quantities]
         right = [one.value for one in self.response.quantities if agrees_with_any(one, references)]
         numbers = [one.value for one in self.response.quantities if one.value not in (*right, figure.value)]
+        others = [one.value for one in self.response.quantities if one.value not in right]
+        if len(others) > 1 and any(isclose(sum(others), value) for value in right):
+            return True
+        if figure.range_end and any(self.follows_from_range(figure, clause, value) for value in right):
+            return True
         numbers += [factor for word, factor in _FACTORS.items() if word in self.response.words]
         for number in numbers:
             large, small = max(figure.value, number), min(figure.value, number)
@@ -262,6 +294,15 @@ class _Case:
             if any(isclose(value, rounded, rel_tol=RELATIVE_TOLERANCE) for value in right):
                 return True
         return False
+
+    def follows_from_range(self, end: Quantity, clause: Clause, right: float) -> bool:
+        """Return whether a count of the answer times a range gives a value; ``end`` is one end of the range in its clause."""
+        place = clause.quantities.index(end)
+        low, high = (
+            clause.quantities[place : place + 2] if end.range_end == "low" else clause.quantities[place - 1 : place + 1]
+        )
+        counts = [one.value for one in self.response.quantities if one.dimension == "number" and one.value > 1]
+        return any(low.value * count <= right <= high.value * count for count in counts)
 
     def find_other_candidate(self, key: Sequence[str]) -> str:
         """Return the reason if another candidate stands beside the right one, else "".
@@ -352,6 +393,15 @@ class _Case:
         return next(
             (f"the opposite: {b}" for a, b in _PAIRS if a in known_words - words and b in words - known_words), ""
         )
+
+
+def _names_a_thing(figure: Quantity, clause: Clause) -> bool:
+    """Return whether a figure is a part of a thing's name: "the 5 yen coin", "two-dollar and one-dollar coins"."""
+    if figure.unit is None:
+        return False
+    noun = _NOUN.match(clause.text, figure.end)
+    named = _ARTICLE.search(clause.text[: figure.start]) and noun and tokenise_content(noun[1])
+    return bool(named) or "-" in figure.text.strip("-")
 
 
 def _polarity(text: AnswerText) -> bool | None:

@@ -18,6 +18,7 @@ IDLE = {
     "agents.english.bridging": 18,
     "agents.english.computation": 8,
     "agents.english.dates": 31,
+    "agents.english.figure_spelling": 4,
     "agents.english.knowledge_conflict": 23,
     "agents.english.object_phrases": 49,
     "agents.english.plain_text": 41,

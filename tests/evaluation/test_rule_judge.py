@@ -43,6 +43,16 @@ HEIGHT = ("How tall is the tower?", "It is 65 metres (213 ft) tall.", ("65 m", "
 AGE = ("How old was he?", "He was four.", ("four", "4 years"))
 KOALA = ("What was its name?", "The koala given water by the firefighter David Tree was called Sam.", ("Sam",))
 CREW = ("How many flew?", "Four flew: Anna, Boris, Carla and Dora.", ("four",))
+DAY = ("How long is its day?", "A day on Saturn lasts about 10.7 hours.", ("10.7 hours",))
+COPPER = ("How heavy is the copper coin?", "The 10 yen coin weighs 4.5 g.", ("4.5 g",))
+SUM = ("How many yen are on the table?", "16 yen", ("16 yen",))
+THREE = ("How heavy are three of them?", "18 kg", ("18 kg",))
+CHANGE = (
+    "Is it enough, and how much change do I get?",
+    "Yes. 3 dollars are enough, you get 25 cents.",
+    ("yes, 25 cents",),
+)
+PALMS = ("How many do I need at the very least?", "At least 4 trees, of up to 75 fruits.", ("4",))
 PLANETS = ("Which turns longer?", "Venus needs 243 days, Mercury 59 days.", ("Venus",))
 
 WITH_ACCEPT = [
@@ -104,6 +114,22 @@ WITH_ACCEPT = [
         True,
     ),
     ("How old can it get?", "It lives 10 years.", ("10 years",), "It lives 10 years or 30 years.", False),
+    # another thing's figure beside the right one
+    (*DAY, "About 10.7 hours against about 16 hours.", True),
+    (*DAY, "About 10.7 hours, vs. 16 hours on Neptune.", True),
+    (*DAY, "16 hours against about 10.7 hours.", False),
+    (*DAY, "About 10.7 hours or about 16 hours.", False),
+    (*PLANETS, "Venus, about 146 days versus about 35.", False),
+    (*COPPER, "The 10 yen coin weighs 4.5 g, the 5 yen coin 3.75 g.", True),
+    (*COPPER, "The 5 yen coin weighs 3.75 g.", False),
+    (*COPPER, "The 10 yen coin weighs 4.5 g or 3.75 g.", False),
+    (*CHANGE, "Yes, the two-dollar and the one-dollar coin are enough, with $0.25 change.", True),
+    (*CHANGE, "Yes, the two-dollar and the one-dollar coin are enough, with $1 change.", False),
+    (*SUM, "There are 16 yen: 10 yen, 5 yen and 1 yen.", True),
+    (*SUM, "There are 16 yen: 10 yen, 5 yen and 2 yen.", False),
+    (*THREE, "Three cats (4 to 6 kg each) weigh about 18 kg, under 20 kg.", True),
+    (*THREE, "Three cats (7 to 9 kg each) weigh about 18 kg.", False),
+    (*PALMS, "At least 4 palms, as one bears at most about 75 fruits.", True),
     # sides, places and the first of several
     (*VEHICLES, "The Bradley on the left, before the Stryker on the right.", True),
     (*VEHICLES, "The left one, a Bradley (1981), was before the Stryker on the right (2002).", True),

@@ -15,6 +15,9 @@ from agents.stages.finalise import Finalise
 from agents.stages.verify import Verify
 from agents.texts.refusals import refuses
 from agents.turn import IDK, Candidate
+from evaluation.judge.rule_judge import RuleJudge
+from evaluation.records import JudgeItem
+from evaluation.scores.scoring import is_miss
 from mini_crag_mm.loader import SET, read_lines
 from tests.agent.scripted import ScriptedChat, context, run, turn
 from tests.support.recorded_turns import LABELLED
@@ -39,7 +42,11 @@ REFUSALS = [
     "I couldn't find it.", "The date wasn't stated in the provided text.", "Can't be identified from this.",
     "The evidence isn't sufficient to answer.", "Unable to locate the building.", "The answer is not in the given text.",
     "The height is not listed in the provided information.", "The designer is not named in the information.", "I lack the information.",
-    "I have not enough information.", "Unanswerable", "Not answerable.", "Not found", "Information insufficient.",
+    "I have not enough information.", "Unanswerable", "Not answerable.", "Not found", "Information insufficient.", "Idk", "No answer found",
+    "Ich weiß es nicht.", "ICH WEISS ES NICHT", "Leider weiß ich nicht, wie hoch er ist.", "Unbekannt.", "No lo sé.",
+    "Lo siento, pero no lo sé.", "Je ne sais pas.", "**Je l’ignore.**", "Non lo so.", "Не знаю.", "لا أعرف.", "मुझे नहीं पता।", "Não sei.",
+    "わかりません。", "この画像からはわかりません。", "我不知道。", "抱歉，我不知道这是什么。", "未知。",
+    "모르겠습니다.", "이 사진만으로는 알 수 없습니다.", "Bilmiyorum.",
 ]  # fmt: skip
 ANSWERS = [
     "The artist is unknown.", "No", "Zero", "The sign says: Do not enter.", "The Kiwi cannot fly.",
@@ -51,6 +58,8 @@ ANSWERS = [
     "No, kiwis cannot be found in Australia.", "The building is not listed.", "No name is given to the cubs before the third month.",
     "The year of his birth is not known.", "The text says no dogs.", "The title is not given, it is called Guernica.",
     "The lion is not in the picture.", "Found in Africa.", "I lack nothing, says the sign.",
+    "Unbekannt ist der Architekt nicht.", "No se permiten perros.", "Non somiglia a un leone.", "Je ne sais quoi", "Bilmiyorum adlı şarkı",
+    "Ich weiß, dass er 330 m hoch ist.", "不知火", 'The song is "No lo sé".', "Mas que nada",
 ]  # fmt: skip
 
 
@@ -64,6 +73,16 @@ def test_a_refusal_is_one_in_any_words(answer: str) -> None:
 def test_an_answer_is_none(answer: str) -> None:
     assert not refuses(answer)
     assert says_something(answer)
+
+
+@pytest.mark.parametrize("answer", ["Ich weiß es nicht.", "Unknown"])
+def test_the_rule_judge_knows_the_same_refusals_and_the_scores_only_the_official_ones(answer: str) -> None:
+    assert (
+        RuleJudge().judge(JudgeItem("Is it old?", "Yes, it is unknown how old.", answer)).reason
+        == "a refusal in other words"
+    )
+    assert RuleJudge().judge(JudgeItem("Who?", answer, answer)).correct
+    assert not any(is_miss(answer, rule) for rule in ("starter-kit", "research-release", "either"))
 
 
 def test_no_labelled_answer_is_a_refusal() -> None:
