@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import binomtest
 
 from evaluation.records import ANSWER_KINDS, AnsweredTurn, JudgedTurn, TurnFacts
 from evaluation.rules import OURS, MissRule, Rules
@@ -32,6 +33,9 @@ Interval = tuple[float, float]
 Floats = npt.NDArray[np.float64]
 RESAMPLES = 2000
 INTERVAL = (2.5, 97.5)
+POINTS: Interval = (-1.0, 1.0)
+"""Lowest and highest truthfulness."""
+_SHARE: Interval = (0.0, 1.0)
 _NOT_PLAIN = re.compile(r"[^a-z0-9\s]")
 
 
@@ -258,7 +262,7 @@ SPLITS = (
 )
 
 
-def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
+def session_interval(sums: Floats, rate: Callable[..., Floats], limits: Interval | None = None) -> Interval:
     """Compute a 95% percentile bootstrap interval over whole sessions.
 
     Whole sessions are resampled because the turns of one dialog are not independent.
@@ -266,8 +270,23 @@ def session_interval(sums: Floats, rate: Callable[..., Floats]) -> Interval:
     Args:
         sums: Sums of each session, shape (sessions, columns).
         rate: The rate of summed columns, each of shape (RESAMPLES,).
+        limits: Lowest and highest possible rate, so that equal sessions have an interval too; None: for equal sessions it has no width.
     """
-    return _take_interval(rate(*resample_sums(sums)))
+    interval = _take_interval(rate(*resample_sums(sums)))
+    return interval if limits is None else widen_equal(interval, len(sums), limits)
+
+
+def widen_equal(interval: Interval, sessions: int, limits: Interval) -> Interval:
+    """Replace a bootstrap interval without width, which equal sessions have, by what Wilson's interval leaves open.
+
+    Eight wrong answers of eight do not show that all answers are wrong. By Wilson's interval of 0 of 8 up to 32% of the sessions may
+    differ, and their rate may be any of ``limits``. For an accuracy of 0 or 1 this is Wilson's interval itself.
+    """
+    low, high = interval
+    if not np.isclose(low, high):
+        return interval
+    differing = float(binomtest(0, sessions).proportion_ci(method="wilson").high)
+    return low - differing * (low - limits[0]), high + differing * (limits[1] - high)
 
 
 def resample_sums(sums: Floats) -> Floats:
@@ -290,7 +309,11 @@ def _take_interval(rates: Floats) -> Interval:
 
 
 def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dict[str, Interval]:
-    """Compute the intervals of all rates by the name of the score; empty for fewer than two sessions."""
+    """Compute the intervals of all scores by name: bootstrap intervals, or Wilson's where all sessions are equal.
+
+    Returns:
+        Nothing for fewer than two sessions.
+    """
     dialogs = list(group_by_session(select_counted(turns, rules)).values())
     if len(dialogs) < 2:
         return {}
@@ -301,15 +324,18 @@ def bootstrap_intervals(turns: Sequence[JudgedTurn], rules: Rules = OURS) -> dic
         ],
         dtype=np.float64,
     )
-    rates: dict[str, Callable[..., Floats]] = {
-        "accuracy": lambda total, correct, _miss, _score: correct / total,
-        "missing": lambda total, _correct, miss, _score: miss / total,
-        "hallucination_rate": lambda total, correct, miss, _score: (total - correct - miss) / total,
-        "truthfulness_score": lambda total, correct, miss, _score: (2 * correct + miss) / total - 1,
-        "mean_multi_turn_conversation_score": lambda _total, _correct, _miss, score: score / len(dialogs),
+    rates: dict[str, tuple[Callable[..., Floats], Interval]] = {
+        "accuracy": (lambda total, correct, _miss, _score: correct / total, _SHARE),
+        "missing": (lambda total, _correct, miss, _score: miss / total, _SHARE),
+        "hallucination_rate": (lambda total, correct, miss, _score: (total - correct - miss) / total, _SHARE),
+        "truthfulness_score": (lambda total, correct, miss, _score: (2 * correct + miss) / total - 1, POINTS),
+        "mean_multi_turn_conversation_score": (lambda _total, _correct, _miss, score: score / len(dialogs), POINTS),
     }
     samples = resample_sums(sums)
-    return {name: _take_interval(rate(*samples)) for name, rate in rates.items()}
+    return {
+        name: widen_equal(_take_interval(rate(*samples)), len(dialogs), limits)
+        for name, (rate, limits) in rates.items()
+    }
 
 
 def truthfulness_change(before: Sequence[JudgedTurn], after: Sequence[JudgedTurn]) -> tuple[float, Interval | None]:

@@ -8,6 +8,7 @@ from statistics import fmean
 
 from evaluation.records import JudgedTurn
 from evaluation.scores.scoring import (
+    POINTS,
     SPLITS,
     Interval,
     Slice,
@@ -52,7 +53,7 @@ class Group:
 def summarise_group(turns: Sequence[JudgedTurn]) -> Group:
     """Sum up turns as a group; whole sessions are resampled for the interval."""
     sums = sum_points(group_by_session(turns).values())
-    interval = session_interval(sums, lambda points, number: points / number) if len(sums) > 1 else None
+    interval = session_interval(sums, lambda points, number: points / number, POINTS) if len(sums) > 1 else None
     return Group(len(turns), mean_points(turns), interval)
 
 

@@ -187,7 +187,7 @@ def test_an_ablation_runs_the_whole_and_each_part_and_tabulates_both_tasks(
     text = (runs.folder / "out" / "ablation.md").read_text()
     assert "### single-turn, 3 turns" in text
     assert (
-        "| best w/o reranking | 0.00 | 50.00 | 0.00 | 100.00 | -100.00 [-100.0, -100.0] | -200.00 [-200.0, -200.0] |"
+        "| best w/o reranking | 0.00 | 50.00 | 0.00 | 100.00 | -100.00 [-100.0, 12.3] | -200.00 [-200.0, -200.0] |"
         in text
     )
     assert (runs.folder / "out" / "ablation.png").stat().st_size > 1000

@@ -120,6 +120,18 @@ def test_intervals_hold_the_score(dialogs: list[str]) -> None:
         assert -1 <= low <= high <= 1
 
 
+def test_equal_sessions_have_wilsons_interval() -> None:
+    """Eight wrong answers leave an accuracy of up to 3.84 / (8 + 3.84) open, and two sessions that are all right nearly everything."""
+    wrong = bootstrap_intervals([turn for number in range(8) for turn in judged("h", f"s{number}")])
+    assert wrong["accuracy"] == pytest.approx((0, 0.324), abs=0.001)
+    assert wrong["hallucination_rate"] == pytest.approx((0.676, 1), abs=0.001)
+    assert wrong["truthfulness_score"] == pytest.approx((-1, -0.351), abs=0.001)
+    missing = bootstrap_intervals([turn for number in range(8) for turn in judged("m", f"s{number}")])
+    assert missing["truthfulness_score"] == pytest.approx((-0.324, 0.324), abs=0.001)
+    right = bootstrap_intervals([*judged("ccc", "a"), *judged("ccc", "b")])
+    assert right["accuracy"] == pytest.approx((0.342, 1), abs=0.001), "sessions count, not their turns"
+
+
 def test_intervals_narrow_with_more_sessions() -> None:
     few = [turn for number in range(6) for turn in judged("ch"[number % 2], f"s{number}")]
     many = [turn for number in range(600) for turn in judged("ch"[number % 2], f"s{number}")]
