@@ -82,7 +82,9 @@ def test_files_of_three_agents_become_a_ranking(tmp_path: Path, run: Callable[..
     assert {label: {name: group["turns"] for name, group in slices.items()} for label, slices in groups.items()} == {
         label: {"food": 2, "pets": 1} for label in ("ours", "theirs", "kit")
     }
-    assert groups["kit"]["food"] == {"turns": 2, "truthfulness": -1.0, "interval_95": [-1.0, -1.0]}
+    # Both are wrong: by Wilson's interval at least 2 / (2 + 1.96 ** 2) of all are, and the others may be right.
+    upper = pytest.approx(1 - 2 * 2 / (2 + 1.96**2), abs=1e-3)
+    assert groups["kit"]["food"] == {"turns": 2, "truthfulness": -1.0, "interval_95": [-1.0, upper]}
     assert groups["kit"]["pets"]["interval_95"] is None  # one session
     assert list(single["entries"][0]["slices"]) == ["domain"]  # the turns are alike in all else
     page = (out / "leaderboard.html").read_text()
