@@ -86,7 +86,8 @@ class Context:
         Raises:
             ModelError: As for ``ask.put``.
         """
-        occasion = {"collection": self.collection, "today": (self.today or date.today()).isoformat()}
+        today = (self.today or date.today()).isoformat()
+        occasion = {"collection": self.collection, "languages": self.search.languages, "today": today}
         questions = [replace(each, values={**occasion, **each.values}) for each in questions]
         # Each role is looked up when its turn comes, so that a stage that was given up meanwhile asks no further model.
         return put(

@@ -68,11 +68,13 @@ class CrossCheck(Stage):
         for turn in turns:
             proposals = self._propose(turn)
             grounded, draft = proposals.grounded, proposals.draft
-            is_own = grounded is not None and grounded.origin == "own"
-            is_confirmed = draft is not None and not is_own
-            if grounded and draft and is_confirmed and agrees_with_draft(turn, draft.text, grounded.text):
+            agrees = grounded and draft and agrees_with_draft(turn, draft.text, grounded.text)
+            if grounded and agrees and grounded.origin != "own":
                 _keep(turn, Verification(approve_tokens(self.options, grounded), draft=True))
-            elif grounded is not None or (draft is not None and proposals.may_give_draft):
+                continue
+            if agrees:  # the model says the same twice: there is one proposal
+                proposals = replace(proposals, draft=None)
+            if grounded is not None or (draft is not None and proposals.may_give_draft):
                 unsure.append((turn, proposals))
         questions = [Question(ASK, self._show(turn, proposals, context), (turn,)) for turn, proposals in unsure]
         for (turn, proposals), answer in zip(unsure, context.put(questions) if questions else (), strict=True):

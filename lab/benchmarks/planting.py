@@ -39,13 +39,13 @@ class PlantedSearch:
     def __init__(self, pipeline: Any) -> None:
         self.planted = PlantedContent()
         self._encoder = TextIndexEncoder(pipeline.text_model, pipeline.text_tokenizer)
-        folders = {name: getattr(pipeline, name, None) for name in ("picture_folder", "page_folder")}
         self.ready = ReadySearch(
             _PlantedImages(image_searcher(pipeline), self),
             _PlantedPages(web_searcher(pipeline), self),
             image_search=True,
             web_search=True,
-            **folders,
+            picture_folder=getattr(pipeline, "picture_folder", None),
+            page_folder=getattr(pipeline, "page_folder", None),
         )
 
     def scores(self, queries: Sequence[str]) -> np.ndarray[Any, Any]:

@@ -138,3 +138,11 @@ def test_only_a_check_that_may_give_own_knowledge_speaks_of_it() -> None:
         run(CrossCheck, [differing], context(settings_from(table), chat=chat))
         texts.append(chat.requests[0].messages[0].content)
     assert ["well-known" in text for text in texts] == [False, True]
+
+
+def test_own_knowledge_that_the_draft_says_too_is_proposed_once() -> None:
+    compared = make_turn("The Eiffel Tower is 330 m high.", "330 m", origin="own")
+    chat = check([compared], "A", own_knowledge="checked")
+    text = chat.requests[0].messages[-1].content
+    assert 'A: "The Eiffel Tower is 330 m high."' in text and "B:" not in text
+    assert compared.answer == "The Eiffel Tower is 330 m high."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import date
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -242,6 +243,13 @@ def test_look_and_answer_know_the_date_and_the_collection() -> None:
     in_collection, in_split = (request.messages[-1].content for request in chat.requests)
     assert "Today is 2026-03-01" in in_collection and '"Hobbin House"' in in_collection
     assert "collection" not in in_split
+
+
+def test_look_knows_the_languages_of_a_collections_pages() -> None:
+    chat = ScriptedChat(lambda _: json.dumps(SAID))
+    parts = context(settings(), SimpleNamespace(languages=("de", "en")), chat=chat)
+    run(LookFirst, [turn("q")], replace(parts, collection="Hobbin House"))
+    assert "written in de, en (ISO 639-1)" in chat.requests[0].messages[-1].content
 
 
 def test_a_question_of_a_dialog_is_taken_from_the_look_and_the_first_one_stays_as_it_is() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from agents.base.box_forms import BoxForm
 from agents.models.base import ChatRequest
 from agents.profiles.model_set import ModelSet
 
@@ -67,13 +68,20 @@ class Metered:
 class ModelsBy(ModelSet):
     """Models that a function returns by role, in place of those of a profile."""
 
-    def __init__(self, give: Callable[[str], Any], *, sees: bool = False) -> None:  # nothing of its own to load
-        self._give, self._sees = give, sees
+    def __init__(  # nothing of its own to load
+        self, give: Callable[[str], Any], *, sees: bool = False, boxes: BoxForm = "none"
+    ) -> None:
+        self._give, self._sees, self._boxes = give, sees, boxes
 
     @property
     def sees(self) -> bool:
         """Return whether the chat model is shown pictures."""
         return self._sees
+
+    @property
+    def boxes(self) -> BoxForm:
+        """Return the form of the chat model's boxes."""
+        return self._boxes
 
     def get(self, role: str) -> Any:
         """Return the model of a role."""

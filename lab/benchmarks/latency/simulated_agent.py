@@ -143,7 +143,13 @@ class SimulatedAgent:
 
         search = cast(SearchGateway, Metered(PicturedSearch(pipeline, answers), "search", time))
         settings = config.settings
-        self._stages = Pipeline(settings, ModelsBy(model, sees=config.profile.sees), search, config.prompts, time)
+        self._stages = Pipeline(
+            settings,
+            ModelsBy(model, sees=config.profile.sees, boxes=config.profile.boxes),
+            search,
+            config.prompts,
+            time,
+        )
         self._stages.worker = _AtOnce()
         self._limits, self._time, self._own = settings.limits, time, seconds_of_turn
         self._dialogs = DialogTimes(settings.limits, time)
