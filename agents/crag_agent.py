@@ -61,6 +61,7 @@ class CragAgent(BaseAgent):
         trace_path: Path | None = None,  # where to append a JSON line a turn
         clock: Clock = time.monotonic,
         name_source: Callable[[str], str] | None = None,  # names sources in records for people; None: by their URLs
+        has_changed: Callable[[str], bool] = lambda _: False,  # tells whether the file of a source was edited
         **evaluator: Any,  # noqa: ARG002 - ``model_name``, ``is_multi_turn`` of later evaluators; the preset decides both
     ) -> None:
         from agents.asking.prompts import PromptLibrary
@@ -98,7 +99,7 @@ class CragAgent(BaseAgent):
         self._started: StartUp | None = None
         self._watch: Watch | None = None
         self._call: Deadline | None = None  # of the call under way
-        self._name_source = name_source
+        self._name_source, self._has_changed = name_source, has_changed
         self.trace_to(trace_path)
         if submitted:
             from agents.settings.stage_needs import list_chat_roles
@@ -129,6 +130,7 @@ class CragAgent(BaseAgent):
         """
         _tell(config)
         options.setdefault("name_source", config.name_source)
+        options.setdefault("has_changed", config.has_changed)
         return cls(
             search_pipeline,
             settings=config.settings,
@@ -157,10 +159,29 @@ class CragAgent(BaseAgent):
         of_the_picture = frozenset().union(*(stage.picture_notes for stage in self.pipeline.stages))
         settings = self.settings.trace
         self._trace = (
-            TraceWriter(path, settings, listen, of_the_picture, pictures, listen_whole, self._name_source)
+            TraceWriter(
+                path,
+                settings,
+                listen,
+                of_the_picture,
+                pictures,
+                listen_whole,
+                self._name_source,
+                lambda url: self._has_changed(url),
+            )
             if any(each is not None for each in (path, listen, listen_whole))
             else None
         )
+
+    def search_in(self, pipeline: Any, has_changed: Callable[[str], bool] = lambda _: False) -> None:
+        """Search with another pipeline from now on, such as one over a newer index; callable beside a call.
+
+        Args:
+            pipeline: The pipeline; it has the searches of the one before.
+            has_changed: As for the class.
+        """
+        self._search.use(pipeline)
+        self._has_changed = has_changed
 
     def watch(self, watch: Watch | None) -> None:
         """Have each call announce its next action in plain words; in the thread of the call."""
@@ -242,7 +263,7 @@ class CragAgent(BaseAgent):
         from agents.evidence.lookup import Lookup
 
         name_source = self._name_source or (lambda url: url)
-        return Lookup(self._search, name_source).search(queries, Deadline(seconds, self._clock))
+        return Lookup(self._search, name_source, self._has_changed).search(queries, Deadline(seconds, self._clock))
 
     def _decode(self, image: Any, turn: Turn, call: Deadline) -> Image.Image:
         """Decode a turn's picture.

@@ -89,13 +89,20 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class EvidenceFound:
-    """A chunk of evidence: ``source`` is kg, web, image or step (the result of an earlier step), ``score`` the last reranker's, 0 to 1."""
+    """A chunk of evidence.
+
+    Attributes:
+        source: kg, web, image or step (the result of an earlier step).
+        score: The last reranker's, 0 to 1.
+        changed: Whether its file changed after ``crag index`` read it.
+    """
 
     text: str
     source: str = ""
     title: str = ""
     url: str = ""
     score: float | None = None
+    changed: bool = False
 
 
 @dataclass(frozen=True)

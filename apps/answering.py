@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from statistics import median
@@ -23,6 +24,7 @@ from agents.crag_agent import CragAgent
 from agents.evidence.lookup import Found, LookupQuery
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import read_picture_file
+from agents.search.changed_files import list_changes
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
@@ -62,6 +64,21 @@ class Question:
 
 
 @dataclass(frozen=True)
+class TakenUp:
+    """The index that is searched now.
+
+    Attributes:
+        revision: Starts of the revisions of its parts, as ``RunConfig.describe_indices`` writes them.
+        is_new: Whether it is another one than before.
+        changed: Files of the collection that changed since it was built.
+    """
+
+    revision: str
+    is_new: bool
+    changed: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class About:
     """Facts about the agent: preset, profile, the split it searches, and the seconds allowed a question."""
 
@@ -77,8 +94,17 @@ class Answerer:
     A ``CragAgent`` also reports how its answers came about.
     """
 
-    def __init__(self, agent: BaseAgent, trace: Path | None = None, about: About | None = None) -> None:
+    def __init__(
+        self,
+        agent: BaseAgent,
+        trace: Path | None = None,
+        about: About | None = None,
+        take_up: Callable[[], TakenUp] | None = None,
+    ) -> None:
         self._agent = agent
+        self.take_up_index = take_up
+        """Opens the index that is in the cache now, if it is another one, and has the agent search it; None: it cannot be replaced.
+        Callable beside ``answer``, one call at a time. It raises CannotStartError."""
         self.about = about
         self._records: list[Mapping[str, Any]] = []
         self._seconds: deque[float] = deque(maxlen=_TIMED)  # of the latest questions, each its share of its call
@@ -234,16 +260,41 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         config, searched = _read_options(options)
         if (why := config.unreachable(**searched, servers=not options.no_probe)) is not None:
             raise CannotStartError(why)
+        index = SearchedIndex(options, config.describe_indices(**searched))
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
         about = About(config.preset, config.profile.name, _name_searched(config, searched), limit)
         if config.collection_note:
             print_error(config.collection_note)
-        answerer = Answerer(agent, options.trace, about)
+        take_up = None if search is not None or not index.revision else partial(index.take_up, agent)
+        answerer = Answerer(agent, options.trace, about, take_up)
         loaded = agent.warm_up(blank_turn=False)
     if loaded.fault is not None:
         raise CannotStartError(f"profile {options.profile!r} cannot be used: {loaded.fault}")
     return answerer
+
+
+class SearchedIndex:
+    """The index that an agent searches, by its revision."""
+
+    def __init__(self, options: AnswererOptions, revision: str) -> None:
+        self._options, self.revision = options, revision
+
+    def take_up(self, agent: CragAgent) -> TakenUp:
+        """Open the index that is in the cache now, if it is another one, and have the agent search it.
+
+        Raises:
+            CannotStartError: It cannot be opened; the agent goes on with the one before.
+        """
+        with _as_cannot_start():
+            config, searched = _read_options(self._options)
+            revision = config.describe_indices(**searched)
+            if is_new := revision != self.revision:
+                has_changed = config.has_changed
+                agent.search_in(config.pipeline(**searched), has_changed)
+                self.revision = revision
+            changed = () if config.collection is None else list_changes(config.collection, config.cache)
+        return TakenUp(revision, is_new, changed)
 
 
 def open_search(options: AnswererOptions) -> Any:

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 from agents.models.pixels import jpeg_data_url
 from agents.search.pages.fetching import is_http
 from apps.answering import About
-from apps.outcome import Crop, Outcome, ShownEvidence
+from apps.outcome import CHANGED, Crop, Outcome, ShownEvidence
 from apps.page_job import Step
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
@@ -199,7 +199,8 @@ def _render_source(source: ShownEvidence, words: Collection[str], link: Callable
     if (address := source.url if is_http(source.url) else file) is not None:
         origin = f'<a href="{escape(address)}" target="_blank" rel="noopener noreferrer">{origin}</a>'
     score = "" if source.score is None else f"{source.score:.2f} "
-    origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}"
+    mark = f" <b>{CHANGED}</b>" if source.changed else ""
+    origin = f"{score}{_KINDS.get(source.kind, escape(source.kind))}: {origin}{mark}"
     return f'<li>{_mark_words(source.text, words)}<br><span class="dim">{origin}</span></li>'
 
 

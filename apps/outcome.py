@@ -15,6 +15,7 @@ from agents.texts.text import describe_attribute
 from agents.unanswered import explain_error, why_unanswered
 
 MAX_SOURCES = 5  # pieces of evidence shown; presets answer from as many or a few more
+CHANGED = "changed since crag index"
 
 _ABSTAINED = ("i don't know", "i don’t know")
 
@@ -23,7 +24,7 @@ _ABSTAINED = ("i don't know", "i don’t know")
 class ShownEvidence:
     """A piece of evidence: its text, its origin, and the reranker's ``score`` from 0 to 1.
 
-    ``kind`` is ``kg``, ``web`` or ``image`` (text read in the photo).
+    ``kind`` is ``kg``, ``web`` or ``image`` (text read in the photo). ``changed``: its file was edited after ``crag index`` read it.
     """
 
     text: str
@@ -31,6 +32,12 @@ class ShownEvidence:
     title: str
     url: str
     score: float | None
+    changed: bool = False
+
+    @property
+    def name(self) -> str:
+        """Path or URL, with a mark if the file changed since it was indexed."""
+        return f"{self.url} ({CHANGED})" if self.changed else self.url
 
 
 @dataclass(frozen=True)
@@ -139,7 +146,9 @@ def build_outcome(answer: str, record: TurnRecord | None) -> Outcome:
             for box in record.boxes
         ),
         sources=tuple(
-            ShownEvidence(describe_attribute(each.text, each.title), each.source, each.title, each.url, each.score)
+            ShownEvidence(
+                describe_attribute(each.text, each.title), each.source, each.title, each.url, each.score, each.changed
+            )
             for each in record.evidence[:MAX_SOURCES]
         ),
         verdict=str(record.decision or ""),

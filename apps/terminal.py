@@ -284,7 +284,7 @@ def _format_sources(outcome: Outcome) -> RenderableType | None:
     for number, source in enumerate(outcome.sources, 1):
         score = "" if source.score is None else f"{source.score:.2f}"
         text = source.text if len(source.text) <= _MAX_TEXT else source.text[:_MAX_TEXT] + "…"
-        origin = ", ".join(filter(None, (_KINDS.get(source.kind, source.kind), source.title, source.url)))
+        origin = ", ".join(filter(None, (_KINDS.get(source.kind, source.kind), source.title, source.name)))
         table.add_row(f"{number}\n{score}", Group(Text(text), Text(origin, style="dim")))
     return table
 

@@ -32,22 +32,27 @@ class LookupQuery:
 
 @dataclass(frozen=True)
 class FoundEntity:
-    """An entity of the image knowledge graph with the cosine and the URL of its most similar picture."""
+    """An entity of the image knowledge graph with the cosine and the URL of its most similar picture.
+
+    ``changed``: its photo, table or caption was edited after ``crag index`` read it.
+    """
 
     name: str
     score: float
     url: str
     facts: Mapping[str, str]
+    changed: bool = False
 
 
 @dataclass(frozen=True)
 class FoundPassage:
-    """The part of a page that matches a query, with its cosine."""
+    """The part of a page that matches a query, with its cosine; ``changed``: its file was edited after ``crag index`` read it."""
 
     text: str
     title: str
     url: str
     score: float
+    changed: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,10 +72,12 @@ class Lookup:
     Args:
         gateway: Makes the searches; its results are cleaned as those of the stages are.
         name_source: Returns the name for people of a source whose URL is a key of a collection.
+        has_changed: Returns whether the file of a source changed after it was indexed, by its URL.
     """
 
     gateway: SearchGateway
     name_source: Callable[[str], str] = field(default=lambda url: url)
+    has_changed: Callable[[str], bool] = field(default=lambda _: False)
 
     def search(self, queries: Sequence[LookupQuery], deadline: Deadline) -> list[Found]:
         """Search all photos in one batch and all texts in another."""
@@ -104,13 +111,16 @@ class Lookup:
         for hit in hits:
             for entity in hit.entities:
                 if len(entities) < k and entity.name not in entities:
-                    url = self.name_source(hit.url)
-                    entities[entity.name] = FoundEntity(entity.name, hit.score, url, dict(facts(entity.attributes)))
+                    url, changed = self.name_source(hit.url), self.has_changed(hit.url)
+                    entities[entity.name] = FoundEntity(
+                        entity.name, hit.score, url, dict(facts(entity.attributes)), changed
+                    )
         return list(entities.values())
 
     def _make_passage(self, hit: WebHit) -> FoundPassage:
         text = cut_words(hit.page_snippet or hit.page_text or "", _MAX_TEXT)
-        return FoundPassage(text, hit.page_name, self.name_source(hit.page_url), hit.score)
+        url = hit.page_url
+        return FoundPassage(text, hit.page_name, self.name_source(url), hit.score, self.has_changed(url))
 
 
 def _crop(photo: Image.Image, region: Region | None) -> Image.Image:

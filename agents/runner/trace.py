@@ -196,6 +196,7 @@ class TraceWriter:
         pictures: Folder for the pictures of requests; None: ``REQUEST_IMAGES`` beside the file.
         listen_whole: Called with the default fields of a trace, for those who asked: a reply is no trace.
         name_source: Returns the name for people of a source whose URL is a key; None: URLs are their own names.
+        has_changed: Returns whether the file of a source changed after it was indexed, by its URL.
     """
 
     def __init__(
@@ -207,13 +208,14 @@ class TraceWriter:
         pictures: Path | None = None,
         listen_whole: Listener | None = None,
         name_source: Callable[[str], str] | None = None,
+        has_changed: Callable[[str], bool] = lambda _: False,
     ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._listen, self._listen_whole = path, listen, listen_whole
         self._reduction = Reduction(settings, frozenset(of_the_picture))
         self._pictures = path.parent / REQUEST_IMAGES if pictures is None and path is not None else pictures
-        self._name_source = name_source
+        self._name_source, self._has_changed = name_source, has_changed
         self._batch = 0
 
     def write(self, turns: Sequence[Turn], seconds: float) -> None:
@@ -248,10 +250,13 @@ class TraceWriter:
             self._listen_whole([json.loads(line) for line in lines])
 
     def _name_sources(self, record: StageRecord) -> StageRecord:
-        """Return the record with the names of its sources for people."""
+        """Return the record with the names of its sources for people; those that changed are marked."""
         if self._name_source is None:
             return record
-        evidence = tuple(replace(each, url=self._name_source(each.url)) for each in record.evidence)
+        evidence = tuple(
+            replace(each, url=self._name_source(each.url), changed=self._has_changed(each.url))
+            for each in record.evidence
+        )
         return replace(record, evidence=evidence)
 
 

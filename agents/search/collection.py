@@ -109,12 +109,15 @@ class Collection:
 
         Of a photo whose row has a URL that URL is returned; any other URL is returned as it is.
         """
+        address, mark, _ = url.partition(f"#{self.split}/")
+        return address if mark else self.name_path(url)
+
+    def name_path(self, url: str) -> str:
+        """Return the path of a source as ``name_source`` does, also of a photo whose row has a URL."""
         photo, page = f"{self.split}/", f"{well_formed(self.name)}/"
-        address, mark, _ = url.partition(f"#{photo}")
-        if mark:
-            return address
-        if url.startswith(photo):
-            return f"{PHOTOS}/{url.removeprefix(photo)}"
+        _, mark, path = url.partition(f"#{photo}")
+        if mark or url.startswith(photo):
+            return f"{PHOTOS}/{path if mark else url.removeprefix(photo)}"
         return f"{PAGES}/{url.removeprefix(page)}" if url.startswith(page) else url
 
     def find_source(self, name: str) -> tuple[Path, str] | None:

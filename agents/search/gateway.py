@@ -65,9 +65,13 @@ class SearchGateway:
         read_pages: ReadPages = as_they_are,
         worker: SubprocessWorker | None = None,  # for pictures that may take long to decode; one of its own if None
     ) -> None:
-        self._pipeline = pipeline
         self._each_picture, self._each_page, self._read_pages = each_picture, each_page, read_pages
         self._worker = worker or SubprocessWorker()
+        self.use(pipeline)
+
+    def use(self, pipeline: Any) -> None:
+        """Search with another pipeline from now on. A search under way ends with the one that it began with."""
+        self._pipeline = pipeline
         self._picture_folder = _folder(pipeline, "picture_folder", "image_cache")
         self._page_folder = _folder(pipeline, "page_folder", "page_cache")
         own_pages = getattr(pipeline, "own_pages", None)

@@ -110,6 +110,11 @@ class AgentConfig:
         """Names sources in records for people; None: by their URLs."""
         return None
 
+    @property
+    def has_changed(self) -> Callable[[str], bool]:
+        """Tells by the URL of a source whether its file changed after it was indexed."""
+        return lambda _: False
+
     def get_k(self, stage: str) -> int | None:
         """Return how many chunks a stage keeps; None for a stage without such an option."""
         k = getattr(getattr(self.settings, stage, None), "k", None)

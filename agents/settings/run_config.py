@@ -13,7 +13,7 @@ from agents.base.files import parse_json
 from agents.base.named import parse_name
 from agents.base.revisions import with_revision
 from agents.profiles.profile import PRESETS, PROFILES, SettingsError, load_profile, names
-from agents.search.changed_files import describe_changes
+from agents.search.changed_files import IndexedFiles, describe_changes
 from agents.search.collection import Collection
 from agents.search.paths import organiser_pages
 from agents.settings.agent_config import AgentConfig
@@ -140,6 +140,13 @@ class RunConfig(AgentConfig):
     def name_source(self) -> Callable[[str], str] | None:
         """Names the sources of a collection by the paths that its owner knows."""
         return None if self.collection is None else self.collection.name_source
+
+    @property
+    def has_changed(self) -> Callable[[str], bool]:
+        """Tells by the URL of a source whether its file changed after the index that is in the cache now was built."""
+        if self.collection is None:
+            return lambda _: False
+        return IndexedFiles.read(self.collection, self.cache).has_changed
 
     @property
     def page_folder(self) -> Path:

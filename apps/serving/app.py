@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from agents.evidence.lookup import Found, LookupQuery
 from agents.record import Unanswered
-from apps.answering import AgentError, Answerer, Question
+from apps.answering import AgentError, Answerer, CannotStartError, Question
 from apps.http_server import build_left_error, read_body, run_until_left
 from apps.outcome import Outcome
 from apps.serving import description
@@ -111,6 +111,8 @@ class Server:
             self._metrics.record_search,
             noun="searches",
         )
+        self._take_up = answerer.take_up_index if isinstance(answerer, Answerer) else None
+        self._taking_up = asyncio.Lock()
         self._failures = 0  # questions in a row without an answer because something failed
         self._rate = MovingWindowRateLimiter(MemoryStorage())
         self._per_minute = RateLimitItemPerMinute(limits.requests_per_minute)
@@ -136,6 +138,7 @@ class Server:
         for path, endpoint, replies, more in (
             ("/v1/chat/completions", self._complete, description.COMPLETION, description.CHAT_REQUEST),
             ("/v1/search", self._look_up, description.SEARCH, description.SEARCH_REQUEST),
+            ("/v1/index", self._take_up_index, description.INDEX, description.KEY_REQUEST),
         ):
             app.add_api_route(
                 path, endpoint, methods=["POST"], response_model=None, responses=replies, openapi_extra=more
@@ -151,6 +154,30 @@ class Server:
 
     async def _look_up(self, request: Request) -> Response:
         return await self._run_counted(request, self._search, self._metrics.searches)
+
+    async def _take_up_index(self, request: Request) -> Response:
+        """Search the index that is in the cache now, without a restart; questions go on meanwhile.
+
+        Raises:
+            ProtocolError: The index of this server cannot be replaced, or the new one cannot be opened.
+        """
+        self._admit(request)
+        if self._take_up is None:
+            message = (
+                "this server keeps the index that it began with (it has replicas, or no index of its cache); restart it"
+            )
+            raise ProtocolError(400, message, "index_fixed")
+        async with self._taking_up:
+            try:
+                taken_up = await asyncio.to_thread(self._take_up)
+            except CannotStartError as error:
+                _log.error("the index cannot be taken up: %s", error)
+                message = (
+                    "the index cannot be opened, and the one before is searched on; the log of the server says why"
+                )
+                raise ProtocolError(502, message, "index_failed") from error
+        _log.info("searching the index %s", taken_up.revision)
+        return JSONResponse({"object": "index", **vars(taken_up)})
 
     async def _run_counted(
         self, request: Request, work: Callable[[Request, float], Coroutine[Any, Any, Response]], counter: Counter

@@ -89,6 +89,15 @@ class CompletionReply(BaseModel):
     crag: Outcome
 
 
+class IndexReply(BaseModel):
+    """The index that is searched from now on, whether it is another one than before, and the files changed since it was built."""
+
+    object: Literal["index"]
+    revision: str
+    is_new: bool
+    changed: list[str]
+
+
 class HealthReply(BaseModel):
     """Whether the agent answers, its open calls, and the number of failures in a row."""
 
@@ -117,6 +126,7 @@ SEARCH: dict[int | str, dict[str, Any]] = {
     200: {"model": SearchReply},
     **describe_errors(400, 401, 408, 413, 429, 500, 502, 503, 504),
 }
+INDEX: dict[int | str, dict[str, Any]] = {200: {"model": IndexReply}, **describe_errors(400, 401, 429, 502)}
 MODELS: dict[int | str, dict[str, Any]] = {200: {"model": ModelsReply}, **describe_errors(401, 429)}
 MODEL: dict[int | str, dict[str, Any]] = {200: {"model": ModelReply}, **describe_errors(401, 404, 429)}
 HEALTH: dict[int | str, dict[str, Any]] = {

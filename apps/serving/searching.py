@@ -50,6 +50,7 @@ class EntityReply(BaseModel):
     score: float
     url: str
     facts: Mapping[str, str]
+    changed: bool
 
 
 class PassageReply(BaseModel):
@@ -59,6 +60,7 @@ class PassageReply(BaseModel):
     title: str
     url: str
     score: float
+    changed: bool
 
 
 class SearchReply(BaseModel):

@@ -68,7 +68,7 @@ def red_tower() -> ScriptedPipeline:
     )
 
 
-def crag_agent(reply: str = "300 m", pipeline: Any = None, limits: Limits | None = None) -> CragAgent:
+def crag_agent(reply: str = "300 m", pipeline: Any = None, limits: Limits | None = None, **options: Any) -> CragAgent:
     """The real agent over a search, ``red_tower`` if None, and a scripted model."""
     stages = "image_search", "queries", "web_search", "evidence", "rerank", "answer", "finalise"
     settings = Settings(stages=stages, limits=limits or Limits())
@@ -77,7 +77,7 @@ def crag_agent(reply: str = "300 m", pipeline: Any = None, limits: Limits | None
         "chat": ScriptedChat(lambda request: ChatReply(reply, "stop", logprobs=(-0.5, -0.1))),
     }
     models = ModelSet(Profile(name="scripted", models={}), Path("unused"), ready=ready)
-    return CragAgent(pipeline or red_tower(), settings=settings, models=models)
+    return CragAgent(pipeline or red_tower(), settings=settings, models=models, **options)
 
 
 @contextlib.contextmanager

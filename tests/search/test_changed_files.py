@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agents.search.changed_files import describe_changes, list_changes, read_states, remember_files
+from agents.search.changed_files import IndexedFiles, describe_changes, list_changes, read_states, remember_files
 from agents.search.collection import Collection
 
 
@@ -70,3 +70,33 @@ def test_without_a_record_or_with_a_broken_one_nothing_is_claimed(
         (cache / "collections").mkdir(parents=True)
         (cache / "collections" / f"{museum.split}.json").write_bytes(content)
     assert describe_changes(museum, cache) == ""
+
+
+def test_sources_whose_files_changed_are_known_by_their_urls(museum: Collection, tmp_path: Path) -> None:
+    cache, split = tmp_path / "cache", museum.split
+    urls = {
+        "page": "museum/visit.html",
+        "part": "museum/visit.html#page=3",
+        "rules": "museum/deep/rules.md",
+        "photo": f"{split}/mill.jpg",
+        "row with a URL": f"https://example.org/mill#{split}/mill.jpg",
+        "elsewhere": "https://example.org/mill",
+    }
+    remember_files(museum, read_states(museum), cache)
+    indexed = IndexedFiles.read(museum, cache)
+
+    def list_changed() -> list[str]:
+        return [name for name, url in urls.items() if indexed.has_changed(url)]
+
+    assert list_changed() == []
+    (museum.folder / "pages" / "visit.html").write_text("24 euros")
+    assert list_changed() == ["page", "part"]
+    (museum.folder / "pages" / "deep" / "rules.md").unlink()
+    (museum.folder / "photos.csv").write_text("file,entity\n")
+    assert list_changed() == ["page", "part", "rules", "photo", "row with a URL"]
+    remember_files(museum, read_states(museum), cache)
+    assert list_changed() != [], "the index that was opened is the older one"
+    indexed = IndexedFiles.read(museum, cache)
+    assert list_changed() == []
+    (museum.folder / "photos" / "mill.txt").write_text("Old Mill")
+    assert list_changed() == ["photo", "row with a URL"]
