@@ -22,6 +22,7 @@ from agents.search.hits import SearchError
 from agents.search.hub import current_revision, repository_folder
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, Page, read_images, read_pages
+from agents.search.kept_readings import KeptReadings, find_readings
 from agents.search.own_pages import detect_languages, find_own_pages, keep_pages, write_things
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
 from agents.time_limits.signals import INTERRUPTED
@@ -203,7 +204,7 @@ def _read_collection(
     if (folder := collection.photos) is not None:
         images = _own_photos(options, folder, collection.table, collection.split)
     if collection.pages is not None:
-        chunks = _documents(collection.pages, options.base_url or f"{collection.name}/", read, pages)
+        chunks = _documents(options, collection.pages, options.base_url or f"{collection.name}/", read, pages)
     return images, chunks
 
 
@@ -235,12 +236,17 @@ def _chunks(options: IndexOptions, read: Each, pages: list[Page]) -> list[ChunkR
         return None
     rows = read_pages(options.pages) if options.pages else []
     if options.documents is not None:
-        rows += _documents(options.documents, options.base_url, read, pages)
+        rows += _documents(options, options.documents, options.base_url, read, pages)
     return rows
 
 
-def _documents(folder: Path, base_url: str, read: Each, pages: list[Page]) -> list[ChunkRow]:
-    chunks, left_out = read_documents(folder, base_url, each=read, on_pages=pages.extend)
+def _documents(options: IndexOptions, folder: Path, base_url: str, read: Each, pages: list[Page]) -> list[ChunkRow]:
+    kept = KeptReadings(find_readings(options.cache, options.tag))
+    chunks, left_out = read_documents(folder, base_url, each=read, on_pages=pages.extend, kept=kept)
+    if kept.num_kept:
+        print_text(
+            f"{kept.num_kept} of {kept.num_kept + kept.num_read} documents have not changed and were not read again"
+        )
     _tell_left_out(left_out)
     return chunks
 

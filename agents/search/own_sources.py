@@ -27,6 +27,7 @@ from agents.search.document_process import read_pdf_apart, read_rows_apart, read
 from agents.search.documents.errors import UnreadableError
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
+from agents.search.kept_readings import Document, KeptReadings
 from agents.search.page_dates import find_date
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
@@ -278,6 +279,7 @@ def read_documents(
     each: Each = map_locally,
     on_reading: OnReading | None = None,
     on_pages: Callable[[Sequence[Page]], None] | None = None,
+    kept: KeptReadings | None = None,
 ) -> tuple[list[ChunkRow], list[str]]:
     """Read all documents below a folder, sorted by path, and cut them into chunks.
 
@@ -290,6 +292,7 @@ def read_documents(
         each: Reads the files (``agents.base.worker_processes``).
         on_reading: Called with the path of each file and the record of its reading.
         on_pages: Called with the whole pages.
+        kept: Earlier readings, which spare those of unchanged files; None: all files are read.
 
     Returns:
         The chunks, and why files were left out.
@@ -306,7 +309,10 @@ def read_documents(
     left_out += [f"{part}: its files are parts of the saved page {page.name}" for part, page in parts.items()]
     paths = [path for path in paths if not parts.keys() & {*path.parents}]
     read = partial(_read_document, folder, base_url)
-    for path, (text_pages, problem, reading) in zip(paths, each(read, paths), strict=True):
+    documents = (
+        each(read, paths) if kept is None else kept.complete(folder, base_url, paths, lambda some: each(read, some))
+    )
+    for path, (text_pages, problem, reading) in zip(paths, documents, strict=True):
         pages += text_pages
         if on_reading is not None and reading is not None:
             on_reading(path.as_posix(), reading)
@@ -335,7 +341,7 @@ def _find_parts(paths: Sequence[Path]) -> dict[Path, Path]:
     }
 
 
-def _read_document(folder: Path, base_url: str, path: Path) -> tuple[list[Page], str, Reading | None]:
+def _read_document(folder: Path, base_url: str, path: Path) -> Document:
     """Read the pages with text of a file below a folder.
 
     Returns:

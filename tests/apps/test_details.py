@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -63,6 +64,14 @@ def test_every_text_is_escaped_and_only_http_is_linked() -> None:
     assert "<script" not in html and "javascript:" not in html.replace("&", "")
     assert html.count("<a ") == 1 and '"onclick' not in html
     assert html.count("&lt;script&gt;") >= 10
+
+
+def test_a_source_whose_file_changed_is_marked() -> None:
+    sources = tuple(
+        ShownEvidence("text", "web", name, f"pages/{name}.md", 0.5, name == "new") for name in ("new", "old")
+    )
+    html = render_details(Outcome("a", sources=sources))
+    assert re.findall(r"web page: (\w+) <b>changed since crag index</b>", html) == ["new"]
 
 
 def test_the_framed_photo_is_part_of_the_page() -> None:

@@ -50,8 +50,12 @@ def test_markup_in_evidence_is_text() -> None:
     from apps.outcome import Outcome, ShownEvidence
 
     console = printed()
-    show(console, Outcome("[red]x[/red]", sources=(ShownEvidence("[bold]y[/bold] [/nope]", "web", "t", "u", None),)))
+    show(
+        console,
+        Outcome("[red]x[/red]", sources=(ShownEvidence("[bold]y[/bold] [/nope]", "web", "t", "u", None, True),)),
+    )
     output = console.export_text()
+    assert "u (changed since crag index)" in output
     assert "[red]x[/red]" in output and "[bold]y[/bold] [/nope]" in output
 
 

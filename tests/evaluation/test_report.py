@@ -160,7 +160,10 @@ def test_evidence_links_to_files_of_the_collection_by_relative_paths(tmp_path: P
     (museum / "questions.csv").write_text("secret")
     (turn,) = judged("c")
     urls = ("pages/guide.pdf#page=3", "questions.csv", "javascript:alert(1)", "https://example.org/a")
-    evidence = tuple(EvidenceFound("The built of Old Mill is 1874.", "kg", "Old Mill", url) for url in urls)
+    evidence = tuple(
+        EvidenceFound("The built of Old Mill is 1874.", "kg", "Old Mill", url, changed=url == "questions.csv")
+        for url in urls
+    )
     part = ReportPart("demo", [turn], {}, _by_key(_record(turn, StageRecord("x", evidence=evidence))))
     page = write_report(
         tmp_path / "results" / "1" / "report.html", [part], {}, Collection(museum).find_source
@@ -168,6 +171,7 @@ def test_evidence_links_to_files_of_the_collection_by_relative_paths(tmp_path: P
     links = re.findall(r'<a href="([^"]*)"', page)
     assert links == ["../../my%20museum/pages/guide.pdf#page=3", "https://example.org/a"]
     assert "Built: 1874" in page and "The built of" not in page
+    assert page.count("changed since crag index") == 1 and "questions.csv · <b>changed since crag index" in page
     alone = write_report(tmp_path / "report.html", [part], {}).read_text()
     assert re.findall(r'<a href="([^"]*)"', alone) == ["https://example.org/a"]
 
