@@ -23,13 +23,17 @@ from agents.search.hub import current_revision, repository_folder
 from agents.search.index_builder import BuiltIndex, IndexBuilder
 from agents.search.index_sources import ChunkRow, ImageRow, Page, read_images, read_pages
 from agents.search.kept_readings import KeptReadings, find_readings
+from agents.search.losses import LOST
 from agents.search.own_pages import detect_languages, find_own_pages, keep_pages, write_things
 from agents.search.own_sources import keep_pictures, read_captions, read_documents, read_table
+from agents.search.reading import Reading
+from agents.search.reading_report import find_report, summarise, write_report
 from agents.time_limits.signals import INTERRUPTED
 
 IMAGE_ID = "crag-mm-2025/image-search-index-{tag}"
 WEB_ID = "crag-mm-2025/web-search-index-{tag}"
 _DEFAULT_SPLIT = "validation"
+_MAX_TOLD = 20  # messages about files on the terminal; the report has all
 
 
 class IndexOptions(Options):
@@ -241,13 +245,23 @@ def _chunks(options: IndexOptions, read: Each, pages: list[Page]) -> list[ChunkR
 
 
 def _documents(options: IndexOptions, folder: Path, base_url: str, read: Each, pages: list[Page]) -> list[ChunkRow]:
+    """Read the documents that changed, name the worst losses and write the report of all of them."""
+    readings: dict[str, Reading] = {}
     kept = KeptReadings(find_readings(options.cache, options.tag))
-    chunks, left_out = read_documents(folder, base_url, each=read, on_pages=pages.extend, kept=kept)
+    chunks, left_out = read_documents(
+        folder, base_url, each=read, on_reading=readings.__setitem__, on_pages=pages.extend, kept=kept
+    )
     if kept.num_kept:
         print_text(
             f"{kept.num_kept} of {kept.num_kept + kept.num_read} documents have not changed and were not read again"
         )
-    _tell_left_out(left_out)
+    report = find_report(options.cache, options.tag)
+    write_report(readings, left_out, report)
+    worst_first = sorted(left_out, key=lambda message: LOST not in message)
+    _tell_left_out(worst_first[:_MAX_TOLD])
+    if more := worst_first[_MAX_TOLD:]:
+        print_error(f"left out: {len(more)} more, in the report")
+    print_text(f"{summarise(readings)}; report: {report}")
     return chunks
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from agents.base.files import TooLargeError, parse_json
 from agents.search.documents.errors import UnreadableError
 from agents.search.documents.pdf import read_pdf
+from agents.search.documents.raw_text import RAW_READERS
 from agents.search.documents.sheets import read_rows, read_workbook
 from agents.search.documents.word import read_word
 from agents.search.index_sources import SourceError
@@ -42,6 +43,11 @@ def read_workbook_apart(path: Path) -> dict[str, Reading]:
     return {name: Reading.from_fields(fields) for name, fields in _read("workbook", path).items()}
 
 
+def read_raw_apart(reader: str, path: Path) -> str:
+    """Return the raw text of a file for one of ``RAW_READERS``, in the process; its errors are those of ``read_pdf_apart``."""
+    return str(_read(f"raw {reader}", path))
+
+
 def read_rows_apart(path: Path) -> list[list[str]]:
     """Read a workbook as ``read_rows`` does, in the process; its errors are those of ``read_pdf_apart``."""
     return [[str(cell) for cell in row] for row in _read("rows", path)]
@@ -56,6 +62,7 @@ _READERS: dict[str, Callable[[Path], Any]] = {
     "word": lambda path: read_word(path).to_fields(),
     "workbook": lambda path: _to_fields(read_workbook(path)),
     "rows": read_rows,
+    **{f"raw {name}": read for name, read in RAW_READERS.items()},
 }
 _RAISED: dict[str, type[Exception]] = {each.__name__: each for each in (SourceError, UnreadableError)}
 

@@ -1,6 +1,7 @@
 """Reads a user's own knowledge: a folder of photos with a table, a folder of pages (docs/own_knowledge.md)."""
 
 import csv
+import logging
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,18 +24,28 @@ from agents.base.files import (
 from agents.base.worker_processes import Each, map_locally
 from agents.models.picture_files import MAX_FILE_BYTES
 from agents.search.collection import list_files
-from agents.search.document_process import read_pdf_apart, read_rows_apart, read_word_apart, read_workbook_apart
+from agents.search.document_process import (
+    read_pdf_apart,
+    read_raw_apart,
+    read_rows_apart,
+    read_word_apart,
+    read_workbook_apart,
+)
 from agents.search.documents.errors import UnreadableError
+from agents.search.documents.raw_text import read_raw_html, read_raw_markdown
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.kept_readings import Document, KeptReadings
+from agents.search.losses import find_loss
 from agents.search.page_dates import find_date
 from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
-from agents.search.reading import Reading, Remark, sum_readings
+from agents.search.reading import NOT_READ, Reading, Remark, sum_readings
 from agents.search.searchers import reason
 from agents.search.text_files import read_html_file, read_markdown_file, read_text_file
 from agents.texts.markdown_tables import repeat_headers
+
+_log = logging.getLogger(__name__)
 
 OnReading = Callable[[str, Reading], None]
 
@@ -353,13 +364,14 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
     parts: Mapping[str, Reading] = {}  # pages of a PDF, sheets of a workbook
     try:
         if _is_pdf(folder / path):
-            parts = read_pdf_apart(folder / path)
+            parts, raw = read_pdf_apart(folder / path), _read_raw("pdf", folder / path)
         elif ending in _TEXT_READERS:
-            reading = _TEXT_READERS[ending](read_bounded(folder / path, MAX_DOCUMENT_BYTES))
+            data = read_bounded(folder / path, MAX_DOCUMENT_BYTES)
+            reading, raw = _TEXT_READERS[ending](data), _RAW_TEXTS[ending](data) if ending in _RAW_TEXTS else ""
         elif ending == _WORD:
-            reading = read_word_apart(folder / path)
+            reading, raw = read_word_apart(folder / path), _read_raw("word", folder / path)
         elif ending == WORKBOOK:
-            parts = read_workbook_apart(folder / path)
+            parts, raw = read_workbook_apart(folder / path), _read_raw("workbook", folder / path)
         else:
             choices = ", ".join((*_TEXT_READERS, WORKBOOK, _WORD, _PDF))
             return [], f"{path.suffix or 'a file without ending'} is not read; known: {choices}", None
@@ -369,6 +381,11 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
         else:
             pages = [Page(url, reading.title or path.stem, reading.text)]
             problem = _name_losses([reading]) if ending == _WORD else _name_guesses(reading)
+        if raw and not any(remark.what == NOT_READ for remark in reading.left_out):
+            texts = (text for page in pages for text in (page.page_name, page.page_snippet))
+            if loss := find_loss(raw, reading, texts):
+                reading = replace(reading, left_out=(*reading.left_out, loss))
+                problem = "; ".join(filter(None, (str(loss), problem)))
         date = find_date(folder / path)
         text_pages = [
             replace(
@@ -389,6 +406,15 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
     if not text_pages and reading.left_out:
         nothing += f" but {'; '.join(map(str, reading.left_out))}"
     return text_pages, nothing if not (problem or text_pages) else problem, reading
+
+
+def _read_raw(reader: str, path: Path) -> str:
+    """Return the raw text of a file that was read; "" if it takes too much time or memory, which leaves its reading unchecked."""
+    try:
+        return read_raw_apart(reader, path)
+    except UnreadableError as error:
+        _log.info("%s: it was not checked for losses: %s", path, error)
+        return ""
 
 
 def _name_guesses(reading: Reading) -> str:
@@ -422,6 +448,10 @@ _TEXT_READERS: Mapping[str, Callable[[bytes], Reading]] = {
     **dict.fromkeys(_HTML, read_html_file),
     **dict.fromkeys((".md", ".markdown"), read_markdown_file),
     ".txt": read_text_file,
+}
+_RAW_TEXTS: Mapping[str, Callable[[bytes], str]] = {
+    **dict.fromkeys(_HTML, read_raw_html),
+    **dict.fromkeys((".md", ".markdown"), read_raw_markdown),
 }
 _WORD = ".docx"
 _SPARED = ("encoding", "fields")

@@ -11,6 +11,10 @@ _WORD = re.compile(r"[^\W_]+")
 _TABLE = re.compile(r"^\|?(?: ?:?-{3,}:? ?\|)+ ?(?::?-{3,}:? ?)?$", re.MULTILINE)  # the line below a table's header
 
 
+NOT_READ = "not read"
+"""Name of the remark about pages that could not be read at all."""
+
+
 @dataclass(frozen=True)
 class Remark:
     """Something that a reader left out or guessed.

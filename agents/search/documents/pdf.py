@@ -16,7 +16,7 @@ from agents.search.documents.pdf_columns import find_flows
 from agents.search.documents.pdf_forms import read_forms
 from agents.search.documents.pdf_paragraphs import Block, join_flows, write_pages
 from agents.search.index_sources import SourceError
-from agents.search.reading import Reading, Remark, count_words
+from agents.search.reading import NOT_READ, Reading, Remark, count_words
 from agents.search.searchers import reason
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read_pdf(path: Path) -> dict[str, Reading]:
         )
         for number, text in write_pages(pages).items()
     }
-    remarks = [Remark("not read", why, _name_pages(numbers)) for why, numbers in broken.items()]
+    remarks = [Remark(NOT_READ, why, _name_pages(numbers)) for why, numbers in broken.items()]
     if scans := [number for number in pages if not (pages[number] or left_out[number])]:
         remarks.append(Remark("no text", "a scan? OCR it first", _name_pages(scans)))
     if pictured := [number for number in pages if pages[number] and pictures[number]]:
