@@ -25,6 +25,7 @@ from agents.evidence.lookup import Found, LookupQuery
 from agents.record import RecordError, TurnRecord, read_record
 from agents.runner.intake import read_picture_file
 from agents.search.changed_files import list_changes
+from agents.search.reading_report import find_report
 from agents.settings.run_config import DEFAULT_SPLIT, RunConfig, preset_names, profile_names
 from agents.settings.shared_options import ProbedModelOptions
 from agents.time_limits.deadline import CallCancelledError
@@ -80,12 +81,13 @@ class TakenUp:
 
 @dataclass(frozen=True)
 class About:
-    """Facts about the agent: preset, profile, the split it searches, and the seconds allowed a question."""
+    """Facts about the agent: preset, profile, the split it searches, the seconds allowed a question, and what was read of a collection."""
 
     preset: str
     profile: str
     split: str
     seconds: float | None = None
+    report: Path | None = None
 
 
 class Answerer:
@@ -263,7 +265,7 @@ def start(options: AnswererOptions, search: Any = None) -> Answerer:
         index = SearchedIndex(options, config.describe_indices(**searched))
         agent = CragAgent.from_config(config, search or config.pipeline(**searched))
         limit = config.settings.limits.seconds_per_turn
-        about = About(config.preset, config.profile.name, _name_searched(config, searched), limit)
+        about = About(config.preset, config.profile.name, _name_searched(config, searched), limit, _find_report(config))
         if config.collection_note:
             print_error(config.collection_note)
         take_up = None if search is not None or not index.revision else partial(index.take_up, agent)
@@ -341,6 +343,12 @@ def _as_cannot_start() -> Iterator[None]:
 def _name_searched(config: RunConfig, searched: Mapping[str, Any]) -> str:
     """Return the name of the searched split or collection."""
     return str(searched["split"]) if config.collection is None else config.collection.name
+
+
+def _find_report(config: RunConfig) -> Path | None:
+    """Return the report of what `crag index` read of a collection, if there is one."""
+    report = None if config.collection is None else find_report(config.cache, config.collection.split)
+    return report if report is not None and report.is_file() else None
 
 
 def _choose_split(config: RunConfig, options: AnswererOptions) -> str:

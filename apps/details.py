@@ -13,6 +13,7 @@ from agents.models.pixels import jpeg_data_url
 from agents.search.pages.fetching import is_http
 from apps.answering import About
 from apps.outcome import CHANGED, Crop, Outcome, ShownEvidence
+from apps.own_files import REPORT_ROUTE
 from apps.page_job import Step
 
 SHOWN_SIDE = 1024  # pixels of a photo's longer side on the page
@@ -44,6 +45,8 @@ def render_introduction(about: About | None, expected: str, examples: int) -> st
         time = f"{expected} ({made})" if made and expected else made or expected
         lines.append(f"{time[0].upper()}{time[1:]}.")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    if about is not None and about.report is not None:
+        items += f'<li><a href="{REPORT_ROUTE}">What was read of its pages</a>, and what was left out.</li>'
     return f'<div class="crag introduction"><p>{own}, then ask about it.</p><ul>{items}</ul></div>'
 
 

@@ -10,6 +10,7 @@ from agents.base.files import quote_path
 from agents.search.collection import Collection
 
 _ROUTE = "/own/"
+REPORT_ROUTE = "/readings"
 _TYPES = {
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
@@ -33,12 +34,13 @@ _CLOSED = "default-src 'none'; img-src 'self' data:; style-src 'unsafe-inline'; 
 _PDF_POLICY = "frame-ancestors 'none'"  # browsers show no PDF in a sandbox
 
 
-def link_files(app: FastAPI, folder: Path | None) -> Callable[[str], str | None]:
+def link_files(app: FastAPI, folder: Path | None, report: Path | None = None) -> Callable[[str], str | None]:
     """Serve the files of a collection that answers name as sources.
 
     Args:
         app: The application.
         folder: Folder of the collection; None: nothing is served.
+        report: What `crag index` read of it, served under ``REPORT_ROUTE``.
 
     Returns:
         A function that returns the link to the file of a source, or None if there is none.
@@ -59,6 +61,12 @@ def link_files(app: FastAPI, folder: Path | None) -> Callable[[str], str | None]
         if found is None or found[1] or not _is_served(found[0]):
             return PlainTextResponse("Not Found", 404)
         return _respond(found[0])
+
+    if report is not None:
+
+        @app.get(REPORT_ROUTE)
+        def serve_report() -> Response:
+            return _respond(report)
 
     return link
 

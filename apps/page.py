@@ -156,8 +156,9 @@ class Dialog:
 def build_page_app(answerer: Answerer, examples: Sequence[Example] = (), knowledge: Path | None = None) -> PageGuard:
     """Build the page as an ASGI application; evidence links to the files of the collection ``knowledge``."""
     photos = PhotoReader(MAX_PIXELS)
+    report = None if answerer.about is None else answerer.about.report
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    page = build(answerer, examples, photos, link_files(app, knowledge)).queue(max_size=_QUEUE)
+    page = build(answerer, examples, photos, link_files(app, knowledge, report)).queue(max_size=_QUEUE)
     page.has_launched = True  # else gradio does not check which files it reads and serves; only its launch() says so
     return PageGuard(
         gr.mount_gradio_app(

@@ -13,6 +13,7 @@ from PIL import Image
 from agents.crag_agent import CragAgent
 from agents.profiles.model_set import ModelSet
 from agents.record import read_record
+from agents.search import own_sources
 from agents.search.build_index import IndexOptions, main
 from agents.search.collection import Collection, to_slug
 from agents.search.gateway import SearchGateway
@@ -20,6 +21,9 @@ from agents.search.hits import SearchError
 from agents.search.index_sources import SourceError
 from agents.search.own_sources import read_captions
 from agents.search.pages.page_reader import PageReader
+from agents.search.reading import Reading
+from agents.search.reading_report import find_report
+from agents.search.text_files import read_markdown_file
 from agents.settings.run_config import RunConfig
 from tests.agent.scripted import WORKER
 from tests.search.conftest import draw
@@ -255,3 +259,36 @@ def test_a_collection_has_its_own_sources(museum: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit):
         IndexOptions.parse([str(museum), "--split", "x"])
     assert "leave out all other sources, and --split" in capsys.readouterr().err
+
+
+def test_what_was_read_is_reported_with_the_worst_files_first(
+    museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (museum / "pages" / "house.html").write_text(
+        "<h1>House</h1><nav>Home Map</nav><p>Built in 1912.<img src=a.png></p>"
+    )
+    (museum / "pages" / "old.xls").write_bytes(b"")
+    assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    report = find_report(tmp_path / "cache", Collection(museum).split)
+    printed = capsys.readouterr()
+    assert printed.out.startswith("read: 2 files, ") and printed.out.splitlines()[0].endswith(
+        f" 1 picture; left out: 2 words of 1 file; report: {report}"
+    )
+    rows = [line for line in report.read_text().splitlines() if line.startswith("| ")]
+    assert rows[1] == "| house.html | 4 | 0 | 1 | navigation (2 words): marked as navigation |  |"
+    assert "- old.xls: .xls is not read; known: " in report.read_text()
+
+
+def test_few_messages_are_printed_and_losses_first(
+    museum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(25):
+        (museum / "pages" / f"{number:02}.xls").write_bytes(b"")
+    (museum / "pages" / "z.html").write_text("<p>Built in 1912.</p>")
+    monkeypatch.setattr(
+        own_sources, "_TEXT_READERS", {".md": read_markdown_file, ".html": lambda data: Reading("Built.")}
+    )
+    assert main([str(museum), "--cache", str(tmp_path / "cache"), "--no-progress"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "left out: z.html: text that was not read (2 words): the reader lost 1912"
+    assert len(lines) == 21 and lines[-1] == "left out: 6 more, in the report"
