@@ -231,7 +231,7 @@ def test_the_table_of_limits_is_that_of_the_profiles() -> None:
         seconds = f"{limits.seconds_per_turn:,.0f}, {limits.seconds_per_dialog:,.0f}"
         pictures = "as the preset shows" if limits.pictures is None else str(limits.pictures)
         rows[profile] = [seconds, str(limits.batch_size), f"{limits.evidence_tokens:,}", pictures]
-    table = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").partition("| profile | seconds a turn")[2]
+    table = (ROOT / "docs" / "deployment.md").read_text(encoding="utf-8").partition("| Profile | Seconds per turn")[2]
     cells_by_profile = {}
     for line in table.partition("\n\n")[0].splitlines()[2:]:
         first, *cells = [cell.strip() for cell in line.strip("|").split("|")]

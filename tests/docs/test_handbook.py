@@ -16,15 +16,15 @@ NOTES = sorted((ROOT / "lab" / "notes").glob("*.md"))
 PAGES = [*HANDBOOK, ROOT / "README.md"]
 
 MARKERS = {
-    "what is, what it": (re.compile(r"\b[Ww]hat (?:is|are|it|they|a|an|the|was|has|does)\b"), 4.9),
-    "stands, lies, holds": (re.compile(r"\b(?:stands?|lies|lie|holds?)\b"), 2.9),
-    "alone, by itself": (re.compile(r"\b(?:alone|by itself|by themselves)\b"), 2.4),
-    "told, tells, says": (re.compile(r"\b(?:told|tells?|says|said)\b"), 2.4),
+    "what is, what it": (re.compile(r"\b[Ww]hat (?:is|are|it|they|a|an|the|was|has|does)\b"), 0.7),
+    "stands, lies, holds": (re.compile(r"\b(?:stands?|lies|lie|holds?)\b"), 0.3),
+    "alone, by itself": (re.compile(r"\b(?:alone|by itself|by themselves)\b"), 0.2),
+    "told, tells, says": (re.compile(r"\b(?:told|tells?|says|said)\b"), 0.6),
     "a turn, a call for per": (
         re.compile(r"\b(?:once|times|seconds?|s|ms|tokens?|calls?|chunks?) an? (?:turn|call|page|question|dialog)\b"),
-        0.7,
+        0.3,
     ),
-    "else": (re.compile(r"\belse\b"), 1.2),
+    "else": (re.compile(r"\belse\b"), 0.3),
 }
 """Habits that make an engineer read a sentence twice, with the highest rate per 1,000 words over all pages.
 
