@@ -36,36 +36,50 @@ class Command:
 
 
 COMMANDS = (
-    Command("ask", "apps.terminal", "AskOptions", "ask about a photo, in a dialog where no question is given"),
-    Command("web", "apps.web", "WebOptions", "a web page to ask about photos"),
+    Command("ask", "apps.terminal", "AskOptions", "ask about a photo; without a question, in a dialog"),
+    Command("web", "apps.web", "WebOptions", "ask about photos on a web page"),
     Command("serve", "apps.serve", "ServeOptions", "serve the agent to OpenAI clients"),
-    Command("report", "evaluation.report.command", "ReportOptions", "report of a server's turns, by its --trace"),
+    Command(
+        "report", "evaluation.report.command", "ReportOptions", "write a report of a server's turns from its --trace"
+    ),
     Command("run", "evaluation.run.command", "RunOptions", "answer a data set and score it, like local_evaluation.py"),
     Command("compare", "evaluation.studies.compare", "CompareOptions", "run several presets side by side"),
     Command("ablate", "evaluation.studies.ablate", "AblateOptions", "run a preset without each of its parts"),
     Command("leaderboard", "evaluation.studies.leaderboard", "LeaderboardOptions", "rank saved answers of any agents"),
-    Command("metrics", "evaluation.studies.answer_metrics", "MetricsOptions", "the papers' metrics of saved answers"),
+    Command(
+        "metrics", "evaluation.studies.answer_metrics", "MetricsOptions", "compute the papers' metrics of saved answers"
+    ),
     Command(
         "stages",
         "evaluation.studies.stage_truth",
         "StageTruthOptions",
-        "which stage fails, by CRAG-MM-Diagnostics (python -m agents.stages lists stages)",
+        "find the stage that fails, by CRAG-MM-Diagnostics (python -m agents.stages lists stages)",
     ),
-    Command("flips", "evaluation.studies.flips", "FlipsOptions", "verdicts that changed between two runs, and where"),
+    Command(
+        "flips",
+        "evaluation.studies.flips",
+        "FlipsOptions",
+        "show the verdicts that changed between two runs, and the stage",
+    ),
     Command(
         "calibrate",
         "evaluation.studies.calibrate",
         "CalibrateOptions",
-        "fit when a preset abstains, on your own questions or on validation",
+        "fit the abstention threshold of a preset, on your own questions or on validation",
     ),
-    Command("index", "agents.search.build_index", "IndexOptions", "make photos and pages of your own searchable"),
+    Command("index", "agents.search.build_index", "IndexOptions", "make your own photos and pages searchable"),
     Command(
         "test",
         "evaluation.studies.collection_check",
         "CollectionCheckOptions",
-        "ask your own questions of your own knowledge, with cause and remedy of each lost turn",
+        "ask your own questions of your own knowledge; prints cause and fix of each lost turn",
     ),
-    Command("probe", "apps.probe", "ProbeOptions", "abilities of a model behind a server, and remedies for the rest"),
+    Command(
+        "probe",
+        "apps.probe",
+        "ProbeOptions",
+        "test the features of a model on a server, with a fix for each missing one",
+    ),
     Command("preflight", "apps.preflight.__main__", "PreflightOptions", "check a submission"),
 )
 
@@ -129,7 +143,12 @@ A CRAG-MM agent: questions about photos, answered from an image knowledge graph 
 
 {listed}
 
-`crag COMMAND --help` lists its options with their defaults; -v logs what is done. `eval "$(crag {_COMPLETION} bash)"` completes
+examples:
+  crag index museum                                  # a folder with photos/ and pages/
+  crag ask museum photo.jpg "Who built this?"
+  crag test museum
+
+`crag COMMAND --help` lists its options with their defaults; -v logs each step. `eval "$(crag {_COMPLETION} bash)"` completes
 commands and options in this shell (or zsh, tcsh).
 
 presets:  {", ".join(preset_names())}

@@ -133,7 +133,7 @@ class MergeOptions(Options):
     out: Path = Field(description="folder of the merged checkpoint; must be empty")
     base: str | None = Field(
         None,
-        description="model that the adapter was trained on, a folder or ORG/NAME@COMMIT; default: as the adapter says",
+        description="model that the adapter was trained on, a folder or ORG/NAME@COMMIT; default: the one that the adapter names",
     )
     dtype: Annotated[str, Flag(choices=("auto", *DTYPES))] = Field(
         "auto", description="data type of the merged weights"

@@ -1,1 +1,1 @@
-"""Rules over English words, for models that do not see the photo; a model that does says the same in its first look."""
+"""Rules over English words, which replace the first look for text-only models."""

@@ -26,36 +26,36 @@ class ModelOptions(Options):
     )
     base_url: Annotated[str | None, Flag(metavar="URL")] = Field(
         None,
-        description="root of an OpenAI-compatible API, such as http://localhost:8000/v1, for a profile with a server; not given: that of "
-        "the profile, else $OPENAI_BASE_URL, else OpenAI's own",
+        description="root of an OpenAI-compatible API, such as http://localhost:8000/v1, for a profile with a server; default: that of "
+        "the profile, then $OPENAI_BASE_URL, then OpenAI's",
     )
 
     max_connections: Annotated[int | None, Flag(metavar="N")] = Field(
-        None, ge=1, description="requests to the server at the same time; not given: the profile's, else 8"
+        None, ge=1, description="maximum number of simultaneous requests to the server; default: the profile's, or 8"
     )
     max_retries: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
         ge=0,
-        description="further tries after a failure, besides those at a busy server's request (Retry-After); not "
-        "given: the profile's, else 3",
+        description="maximum number of retries after a failure, besides those that a busy server asks for (Retry-After); "
+        "default: the profile's, or 3",
     )
     max_wait: Annotated[float | None, Flag(metavar="SECONDS")] = Field(
         None,
         ge=0,
         allow_inf_nan=False,
-        description="longest total wait of a request for a busy server (Retry-After), within the time for the "
-        "answer; not given: the profile's, else 60",
+        description="maximum seconds that a request waits for a busy server (Retry-After), within the time for the "
+        "answer; default: the profile's, or 60",
     )
     reasoning_tokens: Annotated[int | None, Flag(metavar="N")] = Field(
         None,
         ge=0,
-        description="tokens for the thoughts of a model that reasons first, beside those of each reply; not given: the profile's, "
-        "else 0",
+        description="tokens per reply for the thoughts of a reasoning model, in addition to the reply's own; default: the profile's, "
+        "or 0",
     )
 
     boxes: BoxForm | None = Field(
         None,
-        description="form in which the model gives boxes of things in a photo (docs/models.md); not given: the profile's, else none",
+        description="number format of the model's boxes in a photo (docs/models.md); default: the profile's, or none",
     )
 
     @property

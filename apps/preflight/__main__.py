@@ -56,11 +56,11 @@ class PreflightOptions(ModelOptions, JsonOptions):
 
     preset: Annotated[str | None, Flag(metavar="NAME", suggested=tuple(preset_names()))] = Field(
         None,
-        description="preset to submit, by name or by the path of a .toml file; not given: that of the Dockerfile (CRAG_PRESET), else best",
+        description="preset to submit, by name or by the path of a .toml file; default: the Dockerfile's (CRAG_PRESET), or best",
     )
     profile: Annotated[str | None, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
         None,
-        description="profile at the competition, likewise; not given: that of the Dockerfile (CRAG_PROFILE), else gpu",
+        description="profile at the competition, by name or path; default: the Dockerfile's (CRAG_PROFILE), or gpu",
     )
     rehearsal_profile: Annotated[str, Flag(metavar="NAME", suggested=tuple(profile_names()))] = Field(
         REHEARSAL_PROFILE,
@@ -78,7 +78,7 @@ class PreflightOptions(ModelOptions, JsonOptions):
         "--preset, --profile and the model's options do not concern it",
     )
     agent_python: Annotated[Path | None, Flag(metavar="FILE")] = Field(
-        None, description="interpreter of the fork; not given: .venv/bin/python in --agent-root, else this one"
+        None, description="interpreter of the fork; default: .venv/bin/python in --agent-root, or this one"
     )
 
     @model_validator(mode="after")

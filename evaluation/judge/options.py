@@ -51,8 +51,8 @@ class JudgeOptions(Options):
     )
     judge_url: Annotated[str | None, Flag(metavar="URL")] = Field(
         None,
-        description="root of the judge's OpenAI-compatible API; not given: the server that answers, if the run names one (--base-url), "
-        "else $OPENAI_BASE_URL, else OpenAI's own",
+        description="root of the judge's OpenAI-compatible API; default: the server that answers, if the run names one (--base-url), "
+        "then $OPENAI_BASE_URL, then OpenAI's",
     )
     judge_style: JudgeStyle | None = Field(
         None, description="the challenge's prompt or the research release's; not given: by rules, or by model"

@@ -148,8 +148,8 @@ class AskedOptions(Options):
 
     dataset: Annotated[Path | None, Flag(metavar="PATH")] = Field(
         None,
-        description="local folder with the data set, or your own questions in a .csv or .jsonl file (docs/own_knowledge.md); not given: "
-        "the questions of --knowledge, else the public data set from the hub",
+        description="local folder with the data set, or your own questions in a .csv or .jsonl file (docs/own_knowledge.md); default: "
+        "the questions of --knowledge, or the public data set from the hub",
     )
     knowledge: Annotated[Path | None, Flag(metavar="COLLECTION")] = Field(
         None, description="folder of your own photos and pages, searched in place of the indices of --split"
@@ -202,13 +202,13 @@ class AgentOptions(ProbedModelOptions):
     calls: Literal["starter-kit", "research-release"] = Field(
         SEARCHED,
         description="how the agent is called: it gets the search pipeline and searches, as in the challenge; or it is built "
-        "without one and each call brings what the evaluation found, as in the research release",
+        "without one and each call brings the evaluation's search results, as in the research release",
     )
     cache: CacheOption = Field(DEFAULT_CACHE, description="folder for indices, models, images and judgements")
     tokenizer: Annotated[str | None, Flag(metavar="ID_OR_PATH")] = Field(
         None,
-        description="tokenizer that cuts answers at 75 tokens, one of them for the begin of text; not given: Llama-3.2's, "
-        "else a stand-in",
+        description="tokenizer that cuts answers at 75 tokens, one of them for the begin of text; default: Llama-3.2's, "
+        "or another one if that is not available",
     )
     max_failures: Annotated[int, Flag(metavar="N")] = Field(
         3,
@@ -304,12 +304,12 @@ class ForeignAgentOptions(Options):
         "own, in this folder and with its packages, and prints to agent.log in --output-dir",
     )
     agent_python: Annotated[Path | None, Flag(metavar="FILE")] = Field(
-        None, description="interpreter of that process; not given: .venv/bin/python in --agent-root, else this one"
+        None, description="interpreter of that process; default: .venv/bin/python in --agent-root, or this one"
     )
     agent_seconds: Annotated[float, Flag(metavar="S")] = Field(
         60.0,
         gt=0,
-        description="seconds a turn until that process counts as hung: it is killed, and started again for the next batch. The challenge "
+        description="seconds per turn until that process counts as hung: it is killed, and started again for the next batch. The challenge "
         "allows 10",
     )
     agent_memory: Annotated[float | None, Flag(metavar="GB")] = Field(

@@ -87,8 +87,8 @@ class CalibrateOptions(FitOptions):
     )
     fit: Literal["gate", "white_box", "algorithm1", "own_knowledge"] = Field(
         "gate",
-        description="what is fitted: the gate, the line of QA-Dragon's white-box verifier, the confidences of CRUISE's Algorithm 1, or "
-        "whether and from which probability the model's own knowledge is given",
+        description="value to fit: the gate, the threshold of QA-Dragon's white-box verifier, the confidences of CRUISE's Algorithm 1, or "
+        "whether and from which probability the model's own knowledge is returned",
     )
     gate: Annotated[Path | None, Flag(metavar="FILE")] = Field(
         None,

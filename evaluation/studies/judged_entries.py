@@ -169,8 +169,8 @@ class OneJudgeOptions(JudgeOptions, MetricOptions, LabelOptions, JsonOptions):
     )
     eval_model: Annotated[str | None, Flag(metavar="MODEL")] = Field(
         None,
-        description="judge all answers now, by this judge (see local_evaluation.py); not given: the verdicts of the runs' own "
-        "tables if one judge made all, else the rule judge",
+        description="judge all answers now, by this judge (see local_evaluation.py); default: the verdicts of the runs' own "
+        "tables if one judge made all, or the rule judge",
     )
 
     @model_validator(mode="after")

@@ -1,1 +1,1 @@
-"""What sees: detectors, segmenters, printed text, embeddings and comparison of pictures."""
+"""Vision without a chat model: detectors, segmenters, printed text, embeddings and comparison of pictures."""
