@@ -20,6 +20,7 @@ _NO_PROSE = re.compile(r"https?://\S+|[^\w\s]|\d+")
 _MIN_LETTERS = 40  # fewer tell no language
 _MIN_SURE = 0.5  # probability of a page's language
 _MIN_SHARE = 0.05  # of the letters of all pages: a word of welcome in ten languages makes none of them one of the pages
+_WHOLE_PAGE, _QUITE_SURE = 200, 0.9  # letters and probability of a page, such as a leaflet, that is enough by itself
 
 
 def find_own_pages(cache: Path, split: str) -> Path:
@@ -73,17 +74,23 @@ def detect_languages(pages: Sequence[Page]) -> tuple[str, ...]:
     """Detect the languages of pages, as ISO 639-1 codes.
 
     Returns:
-        Each language with at least ``_MIN_SHARE`` of the letters, the most frequent first. Pages of figures and names have none.
+        Each language of a whole page, or with at least ``_MIN_SHARE`` of the letters, the most frequent first. Pages of figures and names
+        have none.
     """
     letters: Counter[str] = Counter()
+    whole: set[str] = set()
     for page in pages:
         prose = " ".join(_NO_PROSE.sub(" ", page.page_snippet).split())
         if len(prose) >= _MIN_LETTERS:
             language, probability = _identify(prose)
             if probability >= _MIN_SURE:
                 letters[language] += len(prose)
+                if len(prose) >= _WHOLE_PAGE and probability >= _QUITE_SURE:
+                    whole.add(language)
     total = letters.total()
-    return tuple(language for language, count in letters.most_common() if count >= _MIN_SHARE * total)
+    return tuple(
+        language for language, count in letters.most_common() if language in whole or count >= _MIN_SHARE * total
+    )
 
 
 def _identify(prose: str) -> tuple[str, float]:

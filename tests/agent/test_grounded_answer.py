@@ -43,6 +43,7 @@ def say(text: str, finish: str = "stop") -> Any:
         ("The tower is 330 m high. [2]", "The tower is 330 m high.", (2,), False),
         ("The sign says STOP [photo].", "The sign says STOP.", (), True),
         ("It is 330 m high [1][3, 4] and red. [photo]", "It is 330 m high and red.", (1, 3, 4), True),
+        ("It is 330 m high and red. [photo, 3]", "It is 330 m high and red.", (3,), True),
         ("It is 330 m high.", "It is 330 m high.", (), False),
     ],
 )

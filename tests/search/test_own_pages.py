@@ -26,6 +26,7 @@ JAPANESE = (
         ([SPANISH], ("es",)),
         ([JAPANESE], ("ja",)),
         ([ENGLISH] * 30 + [GERMAN], ("en",)),
+        ([ENGLISH] * 200 + [GERMAN * 3], ("en", "de")),  # a leaflet
         (["| 12 | 13 |\n|---|---|\n| 14 | 15 |" * 20, "Snug", ""], ()),
         ([], ()),
     ],

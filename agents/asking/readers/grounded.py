@@ -19,9 +19,7 @@ _REQUEST = re.compile(r"^\W{0,3}(?P<what>search|open|look)\W{0,2}:(?P<words>[^\n
 _MAX_PART = 60  # characters of the phrase for a part of the photo
 _CALCULATION = re.compile(r"\[\[([^\[\]]{1,80})\]\]")
 _NUMBER = re.compile(r"[\d.,\s]+")
-_SOURCE = re.compile(
-    r"(?<!\s)\s*+\[(?:(?P<photo>photo)|(?P<own>own)|(?P<numbers>\d{1,2}(?:, ?\d{1,2})*))\]", re.IGNORECASE
-)
+_SOURCES = re.compile(r"(?<!\s)\s*+\[(?P<names>(?:photo|own|\d{1,2})(?:, ?(?:photo|own|\d{1,2}))*)\]", re.IGNORECASE)
 _CHOSEN = re.compile(r"\W{0,4}(?:answer )?(?P<choice>[ab]|none|neither|no)\b", re.IGNORECASE)
 
 
@@ -72,16 +70,15 @@ def read_grounded(reply: ChatReply) -> GroundedReply:
         text, calculations = _CALCULATION.subn(lambda match: _compute(match[1]), candidate.text)
     except ComputationError as error:
         return GroundedReply(fault=str(error))
-    marks = list(_SOURCE.finditer(text))
-    numbers = [int(number) for mark in marks if mark["numbers"] for number in mark["numbers"].split(",")]
-    plain = _SOURCE.sub("", text).strip()
+    sources = [name.strip().lower() for mark in _SOURCES.finditer(text) for name in mark["names"].split(",")]
+    plain = _SOURCES.sub("", text).strip()
     if not plain:
         return GroundedReply()
     return GroundedReply(
         dataclasses.replace(candidate, text=plain, origin="computed" if calculations else None),
-        chunks=tuple(dict.fromkeys(numbers)),
-        from_photo=any(mark["photo"] for mark in marks),
-        is_own=any(mark["own"] for mark in marks),
+        chunks=tuple(dict.fromkeys(int(name) for name in sources if name.isdigit())),
+        from_photo="photo" in sources,
+        is_own="own" in sources,
     )
 
 
