@@ -72,6 +72,18 @@ def test_columns_are_read_one_after_the_other(tmp_path: Path, columns: list[list
     assert lines[0] == HEADING and CLOSING in lines[-1]
 
 
+def test_two_lines_beside_a_tall_one_of_another_column_stay_two(tmp_path: Path) -> None:
+    """A title in large letters was beside the middle of two lines, which were read into each other."""
+    titles = ["Report of the", "Keeper for the", "Year 2022"]
+    left = "".join(show(60, 86 + 25 * number, line, size=20) for number, line in enumerate(titles))
+    left += "".join(show(60, 200 + 15 * number, line) for number, line in enumerate([*MILL, *ISLAND]))
+    right = "".join(show(307, 84 + 15 * number, line) for number, line in enumerate([*BRIDGE, *ISLAND, *BRIDGE, *MILL]))
+    (tmp_path / "a.pdf").write_bytes(make_pdf(left + right))
+    text = " ".join(read_pdf(tmp_path / "a.pdf")["page=1"].text.split())
+    assert "# Report of the Keeper for the Year 2022" in text
+    assert " ".join([*BRIDGE, *ISLAND, *BRIDGE, *MILL]) in text
+
+
 def test_columns_with_other_distances_of_lines_and_a_heading_of_their_own(tmp_path: Path) -> None:
     columns = "".join(
         show(x, 100 + step * number, line)

@@ -246,9 +246,11 @@ class _Columns:
         """Read columns of prose one after the other, and columns of short texts as a table."""
         rows = self.rows[self.first : self.last]
         if self.is_prose:
-            return [
-                flow for column in zip(*rows, strict=True) for flow in _read([part for part in column if part], notes)
+            # Beside a tall line of another column there may be two lines, which are told apart without it.
+            columns = [
+                [line for part in column if part for line in _group(part.words)] for column in zip(*rows, strict=True)
             ]
+            return [flow for column in columns for flow in _read(column, notes)]
         table = write_table([[mend_lines(text) for text in row] for row in _join_rows(rows, notes)])
         return [[TextLine(table, 0, 0, 0, 0, 0)]]
 
