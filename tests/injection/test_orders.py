@@ -108,7 +108,7 @@ def test_evidence_cannot_end_its_quotation(path: Any) -> None:
         **{"reasoning": "", "sheet": None, "target": None, "modality": "text", "max_steps": 1, "max_examples": 0, "limit": 2},
         "answers": [hostile] if path.stem == "cross_check" else [("image", Candidate(hostile, None))],
         **{"recognised": [(hostile, 0.9)], "alike": [(hostile, 0.8)], "by_eye": [hostile], "parts": [hostile], "pictured": hostile},
-        **{"today": "2026-12-01", "collection": hostile, "boxes": None},
+        **{"today": "2026-12-01", "collection": hostile, "languages": ("de",), "boxes": None},
         **{"last": True, "own": True, "photo": True, "pages": True, "left": 1, "steps": [{"call": "", "chunks": [chunk], "empty": ""}]},
     }  # fmt: skip
     if path.stem in ("query_splitting", "query_enhancement", "search_queries"):  # they show a name to searches alone
