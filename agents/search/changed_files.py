@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from agents.base.files import parse_json, well_formed, write_whole
-from agents.search.collection import PAGES, PHOTOS, TABLES, Collection, list_files
+from agents.search.collection import PAGES, PHOTOS, TABLES, Collection, find_kept, list_files
 
-_FOLDER = "collections"
 _MAX_NAMED = 3
 
 FileStates = Mapping[str, tuple[int, int]]
@@ -103,4 +102,5 @@ def describe_changes(collection: Collection, cache: Path) -> str:
 
 
 def _find_record(collection: Collection, cache: Path) -> Path:
-    return cache / _FOLDER / f"{collection.split}.json"
+    folder = find_kept(cache, collection.split)
+    return folder.with_name(f"{folder.name}.json")

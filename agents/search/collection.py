@@ -157,6 +157,11 @@ def list_files(folder: Path) -> tuple[list[Path], list[Path]]:
     return files, sorted(outside | {path for path in visible if (folder / path).is_symlink()} - {*files})
 
 
+def find_kept(cache: Path, split: str) -> Path:
+    """Return the folder below a cache for what ``crag index`` keeps of own pages beside their index, by the index's split."""
+    return cache / "collections" / split
+
+
 def to_slug(name: str) -> str:
     """Convert a name to lower-case ASCII letters, digits and hyphens."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()

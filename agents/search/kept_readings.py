@@ -11,6 +11,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from agents.base.files import parse_json, write_whole
+from agents.search.collection import find_kept
 from agents.search.index_sources import Page
 from agents.search.reading import Reading
 
@@ -20,7 +21,7 @@ Document = tuple[list[Page], str, Reading | None]
 
 def find_readings(cache: Path, split: str) -> Path:
     """Return the folder below a cache with the readings of a split's documents."""
-    return cache / "collections" / split / "readings"
+    return find_kept(cache, split) / "readings"
 
 
 _CODE = ("base", "search", "texts")  # packages of ``agents`` that readers are made of

@@ -9,6 +9,7 @@ from math import exp
 from pathlib import Path
 
 from agents.base.files import write_whole
+from agents.search.collection import find_kept
 from agents.search.hits import Entity
 from agents.search.index_sources import CHUNK, CHUNK_IN_URL, ChunkRow, ImageRow, Page, split_text
 from agents.search.pages.web_cache import PageCache
@@ -25,7 +26,7 @@ _WHOLE_PAGE, _QUITE_SURE = 200, 0.9  # letters and probability of a page, such a
 
 def find_own_pages(cache: Path, split: str) -> Path:
     """Return the folder below a cache with the whole texts of a split's own pages."""
-    return cache / "collections" / split / "pages"
+    return find_kept(cache, split) / "pages"
 
 
 def keep_pages(pages: Sequence[Page], folder: Path) -> None:

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from agents.base.files import well_formed, write_whole
+from agents.search.collection import find_kept
 from agents.search.losses import LOST
 from agents.search.reading import Reading, Remark
 from agents.texts.markdown_tables import write_table
 
 REPORT = "readings.md"
-"""Name of the report, in the folder of a collection's whole pages."""
+"""Name of the report in the folder of ``find_kept``."""
 
 _HEADER = ("file", "words", "tables", "pictures", "left out", "guessed")
 _EXPLANATION = (
@@ -22,7 +23,7 @@ _EXPLANATION = (
 
 def find_report(cache: Path, split: str) -> Path:
     """Return the report of a split's documents below a cache."""
-    return cache / "collections" / split / REPORT
+    return find_kept(cache, split) / REPORT
 
 
 def write_report(readings: Mapping[str, Reading], left_out: Sequence[str], path: Path) -> None:
