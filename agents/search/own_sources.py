@@ -32,7 +32,6 @@ from agents.search.document_process import (
     read_workbook_apart,
 )
 from agents.search.documents.errors import UnreadableError
-from agents.search.documents.raw_text import read_raw_html, read_raw_markdown
 from agents.search.hits import Entity
 from agents.search.index_sources import ChunkRow, ImageRow, Page, SourceError, chunk_pages, report
 from agents.search.kept_readings import Document, KeptReadings
@@ -42,7 +41,13 @@ from agents.search.pages.charsets import decode_page
 from agents.search.pages.web_cache import cache_name
 from agents.search.reading import NOT_READ, Reading, Remark, sum_readings
 from agents.search.searchers import reason
-from agents.search.text_files import read_html_file, read_markdown_file, read_text_file
+from agents.search.text_files import (
+    read_html_file,
+    read_markdown_file,
+    read_raw_html,
+    read_raw_markdown,
+    read_text_file,
+)
 from agents.texts.markdown_tables import repeat_headers
 
 _log = logging.getLogger(__name__)

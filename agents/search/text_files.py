@@ -1,18 +1,24 @@
 """Reads HTML, Markdown and plain text: their bytes become Markdown, with a record of whatever is left out or guessed."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
+
+from lxml import etree
 
 from agents.base.files import parse_front_matter
 from agents.search.markdown_files import read_markdown
 from agents.search.pages.charsets import Decoded, decode_text
 from agents.search.pages.page_text import read_page
 from agents.search.reading import Reading, Remark, count_words
-from agents.texts.text import without_controls
+from agents.texts.text import parse_page, without_controls
 
 _BETWEEN_LINES = re.compile(
     r"\s*^---[ \t]*$.*?^---[ \t]*$\n?", re.MULTILINE | re.DOTALL
 )  # no front matter, and no heading
+
+_SCRIPTS = ("script", "style")
+_COMMENT, _TAG = re.compile(r"<!--.*?-->", re.DOTALL), re.compile(r"</?[a-zA-Z][^<>]*>")
 
 
 def read_html_file(data: bytes) -> Reading:
@@ -60,6 +66,25 @@ def read_text_file(data: bytes) -> Reading:
     if decoded.text and not visible.strip():
         return Reading("", left_out=(Remark("invisible characters", "the file has no others"),))
     return _add_guess(Reading(visible), decoded)
+
+
+def read_raw_html(data: bytes) -> str:
+    """Return all text nodes of a page of HTML but for its scripts and styles, for counting (``losses``)."""
+    root = parse_page(decode_text(data).text)
+    return "" if root is None else " ".join(_iterate_text_nodes(root))
+
+
+def _iterate_text_nodes(root: etree._Element) -> Iterator[str]:
+    for element in root.iter(etree.Element):
+        yield (element.text if element.tag not in _SCRIPTS else "") or ""
+        yield element.tail or ""
+
+
+def read_raw_markdown(data: bytes) -> str:
+    """Return the text of a Markdown file without its front matter, its comments and its tags of HTML, for counting (``losses``)."""
+    text = decode_text(data).text
+    head = (_BETWEEN_LINES.match(text) or [""])[0]
+    return _TAG.sub(" ", _COMMENT.sub(" ", text[len(head) :]))
 
 
 def _add_guess(reading: Reading, decoded: Decoded) -> Reading:

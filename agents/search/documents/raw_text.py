@@ -1,4 +1,4 @@
-"""Takes the text out of a file's raw format without its reader: all text nodes, all cells, all letters of a PDF.
+"""Takes the text out of a Word, Excel or PDF file's raw format without its reader: all runs, all cells, all letters.
 
 What it returns is for counting alone (``losses``): it has no order, no layout, and also what a reader leaves out for a reason.
 """
@@ -7,21 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from lxml import etree
 
 from agents.search.documents.office_package import open_package, parse_part
-from agents.search.pages.charsets import decode_text
-from agents.texts.text import parse_page
 
 _WORD_PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 _PARAGRAPH = "{*}p"  # of a document, also of its strict form, and of drawings
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same text for older programs
 _SHEET_PARTS = re.compile(r"xl/(?:drawings/drawing\d+|comments/?(?:comment)?\d+)\.xml")
-_UNSEEN = ("script", "style")
-_FRONT_MATTER = re.compile(r"\A\s*^---[ \t]*$.*?^---[ \t]*$", re.MULTILINE | re.DOTALL)
-_COMMENT, _TAG = re.compile(r"<!--.*?-->", re.DOTALL), re.compile(r"</?[a-zA-Z][^<>]*>")
 _WRAPPED = re.compile(
     r"[\u00ad\u2010\ufffe\x02-]\r?\n"
 )  # a word that goes on in the next line; pdfium marks it by U+FFFE or U+0002
@@ -35,23 +31,12 @@ def read_raw_pdf(path: Path) -> str:
     """
     import pypdfium2
 
-    document = pypdfium2.PdfDocument(path)
-    try:
-        return "\n".join(_iterate_pages(document))
-    finally:
-        document.close()
-
-
-def _iterate_pages(document: object) -> Iterator[str]:
-    import pypdfium2
-
-    assert isinstance(document, pypdfium2.PdfDocument)
-    for number in range(len(document)):
-        try:
-            page = document[number]
-            yield _WRAPPED.sub("", page.get_textpage().get_text_bounded())
-        except pypdfium2.PdfiumError:  # its reader names the page
-            continue
+    pages = []
+    with pypdfium2.PdfDocument(path) as document:
+        for number in range(len(document)):
+            with suppress(pypdfium2.PdfiumError):  # the PDF's reader names the page
+                pages.append(_WRAPPED.sub("", document[number].get_textpage().get_text_bounded()))
+    return "\n".join(pages)
 
 
 def read_raw_word(path: Path) -> str:
@@ -96,24 +81,6 @@ def read_raw_workbook(path: Path) -> str:
                 rows = workbook.get_sheet_by_name(sheet.name).to_python()
                 texts += [cell for row in rows for cell in row if isinstance(cell, str)]
     return "\n".join(texts)
-
-
-def read_raw_html(data: bytes) -> str:
-    """Return all text nodes of a page of HTML but for its scripts and styles."""
-    root = parse_page(decode_text(data).text)
-    return "" if root is None else " ".join(_iterate_text_nodes(root))
-
-
-def _iterate_text_nodes(root: etree._Element) -> Iterator[str]:
-    for element in root.iter(etree.Element):
-        yield (element.text if element.tag not in _UNSEEN else "") or ""
-        yield element.tail or ""
-
-
-def read_raw_markdown(data: bytes) -> str:
-    """Return the text of a Markdown file without its front matter, its comments and its tags of HTML."""
-    text = _FRONT_MATTER.sub("", decode_text(data).text)
-    return _TAG.sub(" ", _COMMENT.sub(" ", text))
 
 
 RAW_READERS: Mapping[str, Callable[[Path], str]] = {
