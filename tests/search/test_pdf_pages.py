@@ -11,7 +11,7 @@ from agents.search.documents import pdf, pdf_columns
 from agents.search.documents.pdf import read_pdf
 from agents.search.documents.pdf_paragraphs import mend_lines
 from agents.search.own_sources import read_documents
-from tests.support.pdf_cases import PDF_CASES
+from tests.support.pdf_cases import BRIDGE, ISLAND, MILL, PDF_CASES
 from tests.support.pdf_files import (
     FF,
     FFI,
@@ -25,24 +25,6 @@ from tests.support.pdf_files import (
 )
 
 FILES = Path(__file__).parents[1] / "pages"
-MILL = [
-    "The mill of Osterby was",
-    "built in 1862 by the engineer",
-    "Nils Berg, who came from the",
-    "north. It ground rye.",
-]
-BRIDGE = [
-    "The bridge beside it is older:",
-    "it was raised in 1790 for the",
-    "miller Per Holm by the mason",
-    "Anna Lindqvist.",
-]
-ISLAND = [
-    "The island in the lake has",
-    "a chapel of 1655 with bells",
-    "that were cast in Malmo and",
-    "rung until 1907.",
-]
 HEADING, CLOSING = (
     "A walk of one hour along the river to the mill and the bridge of Osterby",
     "Take the bus to reach all of them",

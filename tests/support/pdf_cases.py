@@ -19,25 +19,25 @@ from tests.support.pdf_files import (
     show_turned,
 )
 
-_MILL = [
+MILL = [
     "The mill of Osterby was",
     "built in 1862 by the engineer",
     "Nils Berg, who came from the",
     "north. It ground rye.",
 ]
-_BRIDGE = [
+BRIDGE = [
     "The bridge beside it is older:",
     "it was raised in 1790 for the",
     "miller Per Holm by the mason",
     "Anna Lindqvist.",
 ]
-_ISLAND = [
+ISLAND = [
     "The island in the lake has",
     "a chapel of 1655 with bells",
     "that were cast in Malmo and",
     "rung until 1907.",
 ]
-_MILL_TEXT, _BRIDGE_TEXT, _ISLAND_TEXT = (" ".join(lines) for lines in (_MILL, _BRIDGE, _ISLAND))
+_MILL_TEXT, _BRIDGE_TEXT, _ISLAND_TEXT = (" ".join(lines) for lines in (MILL, BRIDGE, ISLAND))
 _TICKETS = [["Visitor", "Price", "Hours"], ["Adult", "9 euros", "9 to 17"], ["Child", "5 euros", "9 to 12"]]
 _TABLE = "| Visitor | Price | Hours |\n|---|---|---|\n| Adult | 9 euros | 9 to 17 |\n| Child | 5 euros | 9 to 12 |"
 _FERRY = [
@@ -87,47 +87,47 @@ def _turned(lines: list[str], angle: int) -> str:
 
 
 PDF_CASES: dict[str, PdfCase] = {
-    "sentences go on over the ends of lines": PdfCase(_lines(_MILL), _MILL_TEXT),
-    "paragraphs apart by a blank": PdfCase(_lines(_MILL) + _lines(_BRIDGE, top=180), f"{_MILL_TEXT}\n{_BRIDGE_TEXT}"),
+    "sentences go on over the ends of lines": PdfCase(_lines(MILL), _MILL_TEXT),
+    "paragraphs apart by a blank": PdfCase(_lines(MILL) + _lines(BRIDGE, top=180), f"{_MILL_TEXT}\n{_BRIDGE_TEXT}"),
     "paragraphs with a first line further in": PdfCase(
         "".join(
             _lines([lines[0]], 75, 100 + 60 * n) + _lines(lines[1:], 60, 115 + 60 * n)
-            for n, lines in enumerate((_MILL, _BRIDGE))
+            for n, lines in enumerate((MILL, BRIDGE))
         ),
         f"{_MILL_TEXT}\n{_BRIDGE_TEXT}",
     ),
     "paragraphs that end with a short line": PdfCase(
-        _lines([*_FERRY[:3], "14 years.", *_MILL]), f"{' '.join(_FERRY[:3])} 14 years.\n{_MILL_TEXT}"
+        _lines([*_FERRY[:3], "14 years.", *MILL]), f"{' '.join(_FERRY[:3])} 14 years.\n{_MILL_TEXT}"
     ),
-    "two columns": PdfCase(show_rows(zip(_MILL, _BRIDGE, strict=True), [60, 320]), f"{_MILL_TEXT}\n{_BRIDGE_TEXT}"),
+    "two columns": PdfCase(show_rows(zip(MILL, BRIDGE, strict=True), [60, 320]), f"{_MILL_TEXT}\n{_BRIDGE_TEXT}"),
     "three columns": PdfCase(
-        show_rows(zip(_MILL, _BRIDGE, _ISLAND, strict=True), [30, 220, 420]),
+        show_rows(zip(MILL, BRIDGE, ISLAND, strict=True), [30, 220, 420]),
         f"{_MILL_TEXT}\n{_BRIDGE_TEXT}\n{_ISLAND_TEXT}",
     ),
     "two columns that the file holds line by line, below a heading": PdfCase(
-        show(60, 60, "Osterby", 20) + show_rows(zip(_MILL, _BRIDGE, strict=True), [60, 320]),
+        show(60, 60, "Osterby", 20) + show_rows(zip(MILL, BRIDGE, strict=True), [60, 320]),
         f"# Osterby\n{_MILL_TEXT}\n{_BRIDGE_TEXT}",
     ),
     "headings by size": PdfCase(
         show(60, 60, "The baths", 24)
-        + _lines(_MILL, top=100)
+        + _lines(MILL, top=100)
         + show(60, 190, "Prices", 16)
-        + _lines(_BRIDGE, top=220)
+        + _lines(BRIDGE, top=220)
         + show(60, 310, "Hours", 16)
-        + _lines(_ISLAND, top=340),
+        + _lines(ISLAND, top=340),
         f"# The baths\n{_MILL_TEXT}\n## Prices\n{_BRIDGE_TEXT}\n## Hours\n{_ISLAND_TEXT}",
     ),
     "a heading of two lines": PdfCase(
-        show(60, 60, "The baths of Norrvik", 20) + show(60, 84, "and their prices", 20) + _lines(_MILL, top=120),
+        show(60, 60, "The baths of Norrvik", 20) + show(60, 84, "and their prices", 20) + _lines(MILL, top=120),
         f"# The baths of Norrvik and their prices\n{_MILL_TEXT}",
     ),
     "headings have the same level on all pages": PdfCase(
         (
             show(60, 60, "The baths", 24)
             + show(60, 90, "Prices", 16)
-            + _lines(_MILL, top=120)
-            + _lines(_BRIDGE, top=200),
-            show(60, 60, "Hours", 16) + _lines(_ISLAND, top=100) + _lines(_BRIDGE, top=200),
+            + _lines(MILL, top=120)
+            + _lines(BRIDGE, top=200),
+            show(60, 60, "Hours", 16) + _lines(ISLAND, top=100) + _lines(BRIDGE, top=200),
         ),
         f"# The baths\n## Prices\n{_MILL_TEXT}\n{_BRIDGE_TEXT}\n## Hours\n{_ISLAND_TEXT}\n{_BRIDGE_TEXT}",
     ),
@@ -159,15 +159,14 @@ PDF_CASES: dict[str, PdfCase] = {
         "Stations:\n1. Harbour gate\n2. Lamp room\n3. Quay",
     ),
     "bold by printing twice": PdfCase(
-        "".join(show(60 + dx, 100 + 15 * n, line) for n, line in enumerate(_MILL) for dx in (0, 0.4)), _MILL_TEXT
+        "".join(show(60 + dx, 100 + 15 * n, line) for n, line in enumerate(MILL) for dx in (0, 0.4)), _MILL_TEXT
     ),
     "bold by printing four times": PdfCase(
-        "".join(show(60 + dx, 100 + dy, _MILL[1]) for dx in (0, 0.4) for dy in (0, 0.4)), _MILL[1]
+        "".join(show(60 + dx, 100 + dy, MILL[1]) for dx in (0, 0.4) for dy in (0, 0.4)), MILL[1]
     ),
     "a shadow": PdfCase(
         "".join(
-            f"0.7 g {show(61.2, 101.2 + 15 * n, line)}0 g {show(60, 100 + 15 * n, line)}"
-            for n, line in enumerate(_MILL)
+            f"0.7 g {show(61.2, 101.2 + 15 * n, line)}0 g {show(60, 100 + 15 * n, line)}" for n, line in enumerate(MILL)
         ),
         _MILL_TEXT,
     ),
