@@ -18,7 +18,7 @@ from agents.asking.prompts import PromptLibrary
 from agents.base.named import ImportPath, import_module, import_object, look_up
 from agents.english.step_plans import remove_qualifier
 from agents.evidence.passages import CHARACTERS_PER_TOKEN
-from agents.evidence.shown import DEFAULT_TOKENS, fill_budget, select_chunks
+from agents.evidence.shown import DEFAULT_TOKENS, select_chunks
 from agents.methods.thing_regions import find_small_things
 from agents.models.base import ModelError
 from agents.models.vision.boxes import crop
@@ -147,11 +147,6 @@ class Context:
     def measure_budget(self, share: float) -> int:
         """Return a share of the profile's budget of evidence in characters, or of a budget of ``DEFAULT_TOKENS`` without one."""
         return int(share * (self.limits.evidence_tokens or DEFAULT_TOKENS)) * CHARACTERS_PER_TOKEN
-
-    def put_first(self, chunks: Sequence[Evidence], shown: Sequence[Evidence]) -> tuple[Evidence, ...]:
-        """Return chunks before those that a prompt showed, each text once, within the profile's budget of tokens."""
-        unique = {(chunk.title, chunk.text): chunk for chunk in reversed((*chunks, *shown))}
-        return fill_budget(tuple(reversed(unique.values())), self.limits.evidence_tokens)
 
     def show(self, photo: Image.Image | None, others: Sequence[tuple[str, Image.Image]]) -> dict[str, Any]:
         """Return how a prompt shows the question's photo and further pictures with their labels, as arguments of ``Prompt.request``.

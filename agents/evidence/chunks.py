@@ -21,9 +21,6 @@ _WORD = re.compile(r"\w+")
 _PROBE = 120  # characters by which a part is looked for in its page
 _MIN_WORDS = 4  # fewer would be found anywhere
 PAGE_CHARACTERS = 4000  # of a page's full text so much around the part that was found is read
-READ_CHARACTERS = (
-    48_000  # the same, where pages are cut along their structure: a page of a dozen sheets of paper is read whole
-)
 _MAX_BREADCRUMB = 200  # characters
 _HEADING = re.compile(
     r"^#{1,6} +(\S.{0,119})$(?=\s*\S)", re.MULTILINE
@@ -148,8 +145,8 @@ def chunk_structure(hit: WebHit, characters: int, title: str | None = None) -> I
         title: Replaces the page's name.
 
     Returns:
-        The chunks in the order of the page, at most ``READ_CHARACTERS`` of it around the part found. Chunks that contain nothing of that
-        part have ``beside`` set. If the page changed since it was indexed, the chunks of the part come first.
+        All chunks in the order of the page. Those that contain nothing of the part found have ``beside`` set. If the page changed since
+        it was indexed, the chunks of the part come first.
     """
     name = hit.page_name if title is None else title
     text = hit.page_text or hit.page_snippet
@@ -159,12 +156,11 @@ def chunk_structure(hit: WebHit, characters: int, title: str | None = None) -> I
     page = CutPage(name, hit.page_url, cut_page(text, name, characters))
     start, end = (at, at + len(hit.page_snippet)) if at >= 0 else (0, 0)
     for place, piece in enumerate(page.pieces):
-        if piece.end > start - READ_CHARACTERS // 2 and piece.start < end + READ_CHARACTERS // 2:
-            beside = piece.start >= end or piece.end <= start
-            # A mark of a message may come about where two texts meet, each harmless by itself.
-            shown = without_special_tokens(piece.whole_text)
-            titled = ": ".join((name, *map(neutral, piece.headings)))
-            yield Evidence(shown, "web", titled, hit.page_url, hit.score, beside=beside, page=page, places=(place,))
+        beside = piece.start >= end or piece.end <= start
+        # A mark of a message may come about where two texts meet, each harmless by itself.
+        shown = without_special_tokens(piece.whole_text)
+        titled = ": ".join((name, *map(neutral, piece.headings)))
+        yield Evidence(shown, "web", titled, hit.page_url, hit.score, beside=beside, page=page, places=(place,))
 
 
 def chunk_page(hit: WebHit, cut: Cut, title: str | None = None, *, sections: bool = True) -> Iterator[Evidence]:

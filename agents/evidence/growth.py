@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 
 from agents.evidence.passages import count_tokens
+from agents.texts.bm25 import score_words
 from agents.texts.injection import neutral, without_special_tokens
 from agents.texts.page_structure import Piece
 from agents.turn import CutPage, Evidence
@@ -23,7 +24,7 @@ def grow(chunks: Sequence[Evidence], tokens: int) -> list[Evidence]:
     its best chunk. Chunks without a page stay as they are.
 
     Args:
-        chunks: Ranked chunks, best first; also passages that this function returned.
+        chunks: Ranked chunks, best first.
         tokens: The budget.
     """
     shown = _Shown(tokens)
@@ -36,9 +37,16 @@ def grow(chunks: Sequence[Evidence], tokens: int) -> list[Evidence]:
     return shown.list_passages()
 
 
-def open_page(chunk: Evidence, tokens: int) -> Evidence:
-    """Return the page of a chunk as one passage that grows no further: as much around the chunk as fits into ``tokens``."""
-    [passage] = grow([chunk], tokens)
+def open_page(chunk: Evidence, tokens: int, questions: Sequence[str]) -> Evidence:
+    """Return the page of a chunk as one passage that grows no further, within a budget of about ``tokens``.
+
+    A page that does not fit is opened where it says what the questions say: at the pieces that share most words with them.
+    """
+    assert chunk.page is not None
+    pieces = chunk.page.pieces
+    scores = score_words([": ".join((*piece.headings, piece.whole_text)) for piece in pieces], questions)
+    places = sorted(range(len(pieces)), key=lambda place: (-scores[place], place not in chunk.places))
+    [passage] = grow([replace(chunk, places=(place,)) for place in places], tokens)
     return replace(passage, page=None, places=())
 
 
@@ -51,25 +59,26 @@ class _Shown:
         self._centres: list[tuple[CutPage, int]] = []
 
     def add(self, chunk: Evidence, within: float | None = None) -> bool:
-        """Add a chunk, or as many pieces of a passage as fit; the very first one in any case.
+        """Add a chunk if it fits, the very first one in any case.
 
         Returns:
-            Whether all of it was added.
+            Whether it was added.
         """
         limit = self._tokens if within is None else within
         if chunk.page is None:
-            is_shown = not self._passages or self._fits(chunk, chunk, limit)
-            if is_shown:
-                self._passages[chunk] = chunk
-            return is_shown
-        for place in chunk.places:
-            before = self._passages.get(chunk.page)
-            grown = _merge(before or replace(chunk, places=()), place)
-            if self._passages and not self._fits(chunk.page, grown, limit):
-                return False
-            self._passages[chunk.page] = grown
+            return self._show(chunk, chunk, limit)
+        [place] = chunk.places
+        grown = _merge(self._passages.get(chunk.page) or replace(chunk, places=()), place)
+        if self._show(chunk.page, grown, limit):
             self._centres.append((chunk.page, place))
-        return True
+            return True
+        return False
+
+    def _show(self, key: CutPage | Evidence, grown: Evidence, limit: float) -> bool:
+        is_shown = not self._passages or self._fits(key, grown, limit)
+        if is_shown:
+            self._passages[key] = grown
+        return is_shown
 
     def add_neighbours(self, steps: Iterator[int] | tuple[int, ...], *, beginning: bool = False) -> None:
         """Add what is so many pieces after and before the chunks, in turn, until nothing more fits or all is shown."""
@@ -89,12 +98,7 @@ class _Shown:
                 break
 
     def _add_place(self, page: CutPage, place: int) -> bool:
-        before = self._passages[page]
-        grown = _merge(before, place)
-        if not self._fits(page, grown, self._tokens):
-            return False
-        self._passages[page] = grown
-        return True
+        return self._show(page, _merge(self._passages[page], place), self._tokens)
 
     def _fits(self, key: CutPage | Evidence, grown: Evidence, tokens: float) -> bool:
         others = sum(count_tokens(passage) for other, passage in self._passages.items() if other != key)

@@ -4,7 +4,7 @@
 |---|---|---|
 | ``answer``, ``dual_answer``, ``modality_answers`` | the best ``k`` chunks, an option of the stage | together |
 | ``steps`` | text of the photo, and the best ``FACT_CHUNKS`` chunks of the step | together |
-| ``grounded_answer`` | the best ``k`` chunks; after a search for missing facts the best ``FACT_CHUNKS`` of each before them | together |
+| ``grounded_answer`` | the best ``k`` chunks; after a search for missing facts in turn with the best ``FACT_CHUNKS`` of each | together |
 | ``search_agent`` | the results of its searches, the newest first | together |
 | ``verify``, ``cross_check``, ``chain_of_verification``, ``consistency`` | what the answer was made from (``Turn.shown``) | with it |
 | ``isolated_answers``, ``reconcile`` | the same | with it |
@@ -47,7 +47,8 @@ def select_chunks(
 ) -> tuple[Evidence, ...]:
     """Return the chunks that a prompt shows: at most ``k`` of those ranked, within a budget of tokens.
 
-    Attributes that belong into one passage count as one chunk (``join_attributes``), so that they leave room for pages.
+    Chunks of pages cut along their structure grow until it is used (``grow``). Attributes that belong into one passage count as one chunk
+    (``join_attributes``), so that they leave room for pages.
 
     Args:
         chunks: Ranked chunks, best first.
@@ -55,14 +56,10 @@ def select_chunks(
         tokens: Budget of all chunks of the prompt; None: no budget.
         first: Chunks before them, not counted by ``k``.
     """
-    return fill_budget((*first, *join_attributes(chunks)[:k]), tokens)
-
-
-def fill_budget(chunks: Sequence[Evidence], tokens: int | None) -> tuple[Evidence, ...]:
-    """Return chunks, best first, within a budget of tokens; those of pages cut along their structure grow until it is used."""
-    if tokens is None or all(chunk.page is None for chunk in chunks):
-        return within_tokens(chunks, tokens)
-    return within_tokens(grow(chunks, tokens), tokens)
+    selection = (*first, *join_attributes(chunks)[:k])
+    if tokens is None or all(chunk.page is None for chunk in selection):
+        return within_tokens(selection, tokens)
+    return within_tokens(grow(selection, tokens), tokens)
 
 
 def join_attributes(chunks: Sequence[Evidence]) -> list[Evidence]:

@@ -14,9 +14,10 @@ from agents.evidence.chunks import (
     list_entities,
     make_cutter,
 )
-from agents.evidence.passages import PICTURE_KEY, write_identity
+from agents.evidence.passages import PICTURE_KEY, format_passage, write_identity
 from agents.search.hits import WebHit
 from agents.stage import Context, Cosine, Stage, StageOptions
+from agents.texts.bm25 import score_words
 from agents.texts.injection import without_special_tokens
 from agents.turn import Evidence, Turn
 
@@ -73,6 +74,8 @@ class EvidenceStage(Stage):
                     page for page in page_chunks if not any(page.text in chunk.text for chunk in attribute_chunks)
                 ]
             ordered = deduplicate([*identities, *attribute_chunks, *page_chunks])
+            if options.chunking == "structure" and len(ordered) > limit:
+                ordered = _sort_by_words(ordered, turn.evidence_questions)
             turn.evidence = tuple(interleave_by_entity(turn, ordered)[:limit])
             is_named = bool(identity)
             has_text = turn.look is not None and bool(turn.look.queries)
@@ -99,3 +102,14 @@ class EvidenceStage(Stage):
         if self.options.chunking == "structure":
             return chunk_structure(hit, self.options.chunk_characters, title)
         return chunk_page(hit, cut, title, sections=self.options.chunking != "whole")
+
+
+def _sort_by_words(chunks: Sequence[Evidence], questions: Sequence[str]) -> list[Evidence]:
+    """Sort what is beside the chunks that were found by the words that it shares with the questions.
+
+    A page of two hundred chunks is too much for the rerankers, and encoders know no invented names, which its headings may have.
+    """
+    found = [chunk for chunk in chunks if not chunk.beside]
+    beside = [chunk for chunk in chunks if chunk.beside]
+    scores = score_words([format_passage(chunk) for chunk in beside], questions)
+    return [*found, *(chunk for chunk, _ in sorted(zip(beside, scores, strict=True), key=lambda scored: -scored[1]))]

@@ -53,7 +53,7 @@ class GroundedAnswer(Stage):
         )
 
     options: Options
-    fills = ("candidate", "shown", "close_ups", "entity_picture", "queries", "views", "alike")
+    fills = ("candidate", "evidence", "shown", "close_ups", "entity_picture", "queries", "views", "alike")
     doing = "writing an answer"
     kind = "answers"
     asks = (ASK,)
@@ -70,7 +70,7 @@ class GroundedAnswer(Stage):
         return MAX_THINGS * bool(self.options.enlarge) + self.options.entity_picture
 
     def run(self, turns: Sequence[Turn], context: Context) -> None:
-        """Fill ``candidate`` and ``shown``; a request for more adds to ``queries``, ``close_ups``, ``views`` and ``alike``."""
+        """Fill ``candidate`` and ``shown``; a request adds to ``evidence``, ``queries``, ``close_ups``, ``views`` and ``alike``."""
         remaining = [turn for turn in turns if turn.candidate is None]
         rounds = 0 if context.short else self.options.rounds
         for turn in remaining:
@@ -91,7 +91,10 @@ class GroundedAnswer(Stage):
             remaining = [turn for turn, _ in requests]
 
     def _fetch(self, requests: Sequence[_Request], context: Context) -> None:
-        """Fetch what the model asks for, with one search of each kind for all turns, and show it before what was shown."""
+        """Fetch what the model asks for, with one search of each kind for all turns.
+
+        It shares the prompt with what was shown, in turn, because an answer may need both.
+        """
         named = self._look(requests, context)
         queries = [(*said.queries, *named.get(id(turn), ())) for turn, said in requests]
         pages = _open_pages(requests, context)
@@ -101,11 +104,11 @@ class GroundedAnswer(Stage):
             )
         )
         for (turn, _), own in zip(requests, queries, strict=True):
-            found = [_select_new(next(parts).evidence, turn.shown) for _ in own]
-            interleaved = [chunk for row in zip_longest(*found) for chunk in row if chunk is not None]
             opened = pages.get(id(turn), ())
-            others = [chunk for chunk in turn.shown if all(chunk.url != page.url for page in opened)]
-            turn.shown = context.put_first([*opened, *interleaved], others)
+            found = _alternate(*(_select_new(next(parts).evidence, (*turn.shown, *opened)) for _ in own))
+            others = [chunk for chunk in turn.evidence if all(chunk.url != page.url for page in opened)]
+            turn.evidence = tuple(dict.fromkeys((*opened, *_alternate(found, others))))
+            turn.shown = context.evidence(turn, self.options.k)
             turn.queries = tuple(dict.fromkeys((*turn.queries, *own)))
 
     def _look(self, requests: Sequence[_Request], context: Context) -> dict[int, tuple[str]]:
@@ -146,31 +149,36 @@ class GroundedAnswer(Stage):
 
 
 def _open_pages(requests: Sequence[_Request], context: Context) -> dict[int, list[Evidence]]:
-    """Read the whole pages of chunks that turns ask for, as far as their share of the budget goes around the chunk.
+    """Read the whole pages of chunks that turns ask for, as far as their share of the budget goes.
 
     Returns:
         A passage for each page whose text is known, by the id of its turn.
     """
     asked = [
-        (turn, turn.shown[number - 1])
+        (turn, turn.shown[number - 1], (*turn.evidence_questions, *said.queries))
         for turn, said in requests
         for number in said.pages
         if 1 <= number <= len(turn.shown) and turn.shown[number - 1].source == "web"
     ]
-    known: dict[str, str | None] = {hit.page_url: hit.page_text for turn, _ in asked for hit in turn.web_hits}
-    urls = [chunk.url for _, chunk in asked if chunk.url and not known.get(chunk.url)]
+    known: dict[str, str | None] = {hit.page_url: hit.page_text for turn, *_ in asked for hit in turn.web_hits}
+    urls = [chunk.url for _, chunk, _ in asked if chunk.url and not known.get(chunk.url)]
     known |= {url: page.text for url, page in context.search.page_texts(urls, context.fetch, context.deadline).items()}
     opened: dict[int, list[Evidence]] = {}
-    for turn, chunk in asked:
+    for turn, chunk, questions in asked:
         own = opened.setdefault(id(turn), [])
         characters = context.measure_budget(_PAGE_SHARE) // (1 + len(own))
         if any(chunk.url == other.url for other in own):
             continue
         if chunk.page is not None:
-            own.append(open_page(chunk, characters // CHARACTERS_PER_TOKEN))
+            own.append(open_page(chunk, characters // CHARACTERS_PER_TOKEN, questions))
         elif text := known.get(chunk.url):
             own.append(replace(chunk, text=find_windows(text, chunk.text, characters)[0].text))
     return opened
+
+
+def _alternate(*rankings: Sequence[Evidence]) -> list[Evidence]:
+    """Return the best chunk of each ranking, then the second best of each ..."""
+    return [chunk for row in zip_longest(*rankings) for chunk in row if chunk is not None]
 
 
 def _select_new(found: Sequence[Evidence], shown: Sequence[Evidence]) -> tuple[Evidence, ...]:

@@ -164,6 +164,16 @@ def test_a_search_finds_nothing_that_the_prompt_showed_and_the_prompt_names_the_
     assert 'Searched for already: "How high is it?"' in chat.requests[0].messages[-1].content
 
 
+def test_what_was_found_first_keeps_its_share_of_the_prompt() -> None:
+    """Both of two hops are needed for an answer; three results of the second search left no room for the first."""
+    pages = {f"Page{number}": f"Big Ben height note {number} of the survey" for number in range(3)}
+    asked = turn("How high is it?", evidence=(HEIGHT, ATTRIBUTE))
+    replies = iter(["search: Big Ben height", "I don't know"])
+    limits = settings_from({"stages": ["finalise"]}).limits.model_copy(update={"evidence_tokens": 40})
+    answer([asked], lambda _: next(replies), pages=pages, limits=limits)
+    assert asked.shown[0].title.startswith("Page") and asked.shown[1] == HEIGHT
+
+
 def test_a_second_round_may_search_for_what_the_first_one_found_out() -> None:
     pages = {"Tower": "Tower architect Lee Wong", "Wong": "Lee Wong born in Macau"}
     hops = turn("Where was its architect born?", evidence=(HEIGHT,))

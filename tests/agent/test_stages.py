@@ -549,6 +549,18 @@ def test_all_attributes_of_a_thing_are_one_passage_shown_once(is_sure: bool, tex
     ]
 
 
+def test_of_a_long_page_the_section_is_kept_whose_name_the_question_has() -> None:
+    """A guide book has a heading for each person; an encoder finds its first page, and k chunks of it were the first ones."""
+    sections = [f"## Person{number:03}x\n\nGrew up by the sea and came to the park in spring." for number in range(300)]
+    page = "\n\n".join([*sections[:250], "## Quibblewing\n\nWas a baker before.", *sections[250:]])
+    asked = turn("What was Quibblewing before?")
+    asked.web_hits = (WebHit("u_chunk_0", 0.5, "Guide", sections[0], "u", page_text=page),)
+    run(EvidenceStage, [asked], context(settings(evidence={"chunking": "structure", "chunk_characters": 100, "k": 5})))
+    first, best, *_ = asked.evidence
+    assert not first.beside and best.title == "Guide: Quibblewing"
+    assert len(asked.evidence) == 5
+
+
 @pytest.mark.parametrize(
     ("is_sure", "read", "has_photo"),
     [(True, (), False), (False, (), True), (True, ("What is this? (Mill Ale)",), True)],

@@ -6,13 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.evidence.chunks import chunk_structure
+from agents.evidence.growth import open_page
 from agents.evidence.passages import count_tokens
-from agents.evidence.shown import fill_budget, select_chunks
+from agents.evidence.shown import select_chunks
 from agents.search.hits import WebHit
 from agents.turn import Evidence
 
 PARTS = [f"Part {number} of this page says one thing." for number in range(8)]  # of about ten tokens each
 FACT = Evidence("x" * 40, "kg", "A thing")
+NAMES = "Marrowfen Tallowbeak Snorrel Dapplehorn Quibblewing Grumbold Pockwattle".split()
 
 
 def chunks_of(parts: list[str], name: str = "Page", url: str = "u") -> list[Evidence]:
@@ -50,13 +52,15 @@ def test_further_chunks_come_before_what_is_far_from_the_best() -> None:
     assert (first.title, fact) == ("Page", FACT) and 7 in numbers(second)
 
 
-def test_a_passage_that_was_shown_shrinks_to_its_best_where_more_is_found() -> None:
-    chunks = chunks_of(PARTS)
-    shown = select_chunks([chunks[4]], 5, 120)
-    found = [Evidence("y" * 4 * 60, "kg", ""), *shown]
-    facts, passage = fill_budget(found, 120)
-    assert facts.text == "y" * 4 * 60 and 4 in numbers(passage)
-    assert count_tokens(facts) + count_tokens(passage) <= 120
+def test_a_page_is_opened_where_it_has_the_words_of_a_question() -> None:
+    parts = [
+        f"The {name} is looked after by the team of the north house, which has been there for years." for name in NAMES
+    ]
+    chunks = chunks_of(parts)
+    opened = open_page(chunks[0], 60, ["Who looks after Quibblewing?"])
+    assert "Quibblewing" in opened.text and opened.page is None
+    assert count_tokens(opened) <= 60
+    assert open_page(chunks[0], 5000, ["anything"]).text.count("looked after") == len(parts)
 
 
 def test_the_header_of_a_table_is_not_repeated_within_a_passage() -> None:
@@ -69,7 +73,7 @@ def test_the_header_of_a_table_is_not_repeated_within_a_passage() -> None:
 
 
 def test_other_chunks_are_shown_as_before() -> None:
-    assert fill_budget((FACT, FACT, FACT), 20) == (FACT, FACT)
+    assert select_chunks((FACT, FACT, FACT), 5, 20) == (FACT, FACT)
 
 
 @given(st.lists(st.integers(0, 15), min_size=1, max_size=12, unique=True), st.integers(30, 400))

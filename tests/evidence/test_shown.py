@@ -53,7 +53,6 @@ def test_the_table_names_every_stage_that_shows_evidence() -> None:
                 "agents/profiles/profile.py",
             },
         ),
-        ("fill_budget", {"agents/stage.py"}),
         ("select_chunks", {"agents/stage.py"}),
     ],
 )
