@@ -31,8 +31,8 @@ _Request = tuple[Turn, GroundedReply]
 class GroundedAnswer(Stage):
     """Answers from photo and evidence with a vision model, which may ask for more before it answers.
 
-    One batched call a round. The model may search for missing facts, read more of the page of a chunk, or look at another part of the photo,
-    which is enlarged and searched for. It names what its answer rests on, and code computes what it calculates. The photo comes with
+    One batched call a round. The model may search for missing facts, read more of the page of a chunk, or look at another part of the
+    photo, which is enlarged and searched for. It names what its answer rests on, and code computes what it calculates. The photo comes with
     enlarged parts where the things asked about are small in it.
     """
 
