@@ -52,7 +52,8 @@ class Rules:
             judgements.
         rule_judge: Whether ``--eval-model None`` is the rule judge. If not there is no judge, and only exact answers are correct.
         judge_reply: Form of a served judge's reply; None: by the model's name.
-        release_verdicts: Whether an explained reply is parsed as the research release does, for which "INCORRECT" is "CORRECT".
+        exact_verdicts: Form in which a judge's reply is parsed exactly as that release does: the kit takes no JSON in a fence, and for the
+            research release "INCORRECT" is "CORRECT".
         judge_workers: Judgements asked for at the same time without ``--num-workers``.
         displayed: Dialogs printed without ``--display-conversations``.
     """
@@ -71,7 +72,7 @@ class Rules:
     organiser_tables: bool = False
     rule_judge: bool = True
     judge_reply: JudgeStyle | None = None
-    release_verdicts: bool = False
+    exact_verdicts: JudgeStyle | None = None
     judge_workers: int = 8
     displayed: int = 0
 
@@ -97,6 +98,7 @@ STARTER_KIT = Rules(
     organiser_tables=True,
     rule_judge=False,
     judge_reply="structured",
+    exact_verdicts="structured",
     displayed=10,
 )
 
@@ -112,7 +114,7 @@ RESEARCH_RELEASE = Rules(
     organiser_tables=True,
     rule_judge=False,
     judge_reply="explained",
-    release_verdicts=True,
+    exact_verdicts="explained",
     judge_workers=1,
     displayed=10,
 )

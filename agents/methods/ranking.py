@@ -79,7 +79,7 @@ def take_best(scores: Iterable[float]) -> float:
 
 
 def multiply_scores(coarse: Sequence[float], fine: Sequence[float]) -> float:
-    """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, eq. 4).
+    """Return the best product of coarse and fine score of one text (QA-Dragon, section 3.6.2, cumulative score).
 
     The paper has one text, q. Over several each product is taken within a text: a chunk that is near one text in the coarse stage
     and near another in the fine stage answers neither.

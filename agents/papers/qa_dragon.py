@@ -9,7 +9,8 @@ The paper from top to bottom; preset ``qa_dragon``. Most of its stages are those
 3.4   objects (3.4.1): [``objects``]; boxes (3.4.2): [``ground``]; crops searched for (3.4.3): [``image_search``]; entity (3.4.4):
       [``select_entity``]
 3.5   splitting, enhancement (3.5.1), fusion search (3.5.2): [``queries``, ``web_search``]
-3.6   chunks (3.6.1, eq. 1): [``evidence``]; coarse, fine and cumulative score (3.6.2, eq. 2 to 4): [``two_stage_rerank``]
+3.6   chunks (3.6.1, eq. 1): [``evidence``]; coarse, fine and cumulative score (3.6.2, eq. 2 and 3) and order (3.6.3, eq. 4):
+      [``two_stage_rerank``]
 3.7   answer (3.7.1): [``answer``]; both verifiers (3.7.2): [``verify``]; what they decide: ``DualVerification``, a rule of [``finalise``]
 """
 

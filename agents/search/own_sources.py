@@ -367,6 +367,7 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
     ending = path.suffix.lower()
     url = well_formed(base_url + path.as_posix())  # names of files may be no Unicode
     parts: Mapping[str, Reading] = {}  # pages of a PDF, sheets of a workbook
+    raw: str | None
     try:
         if _is_pdf(folder / path):
             parts, raw = read_pdf_apart(folder / path), _read_raw("pdf", folder / path)
@@ -386,6 +387,8 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
         else:
             pages = [Page(url, reading.title or path.stem, reading.text)]
             problem = _name_losses([reading]) if ending == _WORD else _name_guesses(reading)
+        if raw is None:
+            reading = replace(reading, guessed=(*reading.guessed, _UNCHECKED))
         if raw and not any(remark.what == NOT_READ for remark in reading.left_out):
             texts = (text for page in pages for text in (page.page_name, page.page_snippet))
             if loss := find_loss(raw, reading, texts):
@@ -413,13 +416,13 @@ def _read_document(folder: Path, base_url: str, path: Path) -> Document:
     return text_pages, nothing if not (problem or text_pages) else problem, reading
 
 
-def _read_raw(reader: str, path: Path) -> str:
-    """Return the raw text of a file that was read; "" if it takes too much time or memory, which leaves its reading unchecked."""
+def _read_raw(reader: str, path: Path) -> str | None:
+    """Return the raw text of a file that was read; None if that takes too much time or memory."""
     try:
         return read_raw_apart(reader, path)
     except UnreadableError as error:
         _log.info("%s: it was not checked for losses: %s", path, error)
-        return ""
+        return None
 
 
 def _name_guesses(reading: Reading) -> str:
@@ -460,5 +463,6 @@ _RAW_TEXTS: Mapping[str, Callable[[bytes], str]] = {
 }
 _WORD = ".docx"
 _SPARED = ("encoding", "fields")
+_UNCHECKED = Remark("losses", "not checked, because that took too much time or memory")
 _PDF, _PDF_MARK = ".pdf", b"%PDF-"
 _MAX_NAMED = 3  # pages and sheets in a message

@@ -82,7 +82,7 @@ def _iterate_text_nodes(root: etree._Element) -> Iterator[str]:
 
 def read_raw_markdown(data: bytes) -> str:
     """Return the text of a Markdown file without its front matter, its comments and its tags of HTML, for counting (``losses``)."""
-    text = decode_text(data).text
+    text = _clean(decode_text(data).text)
     head = (_BETWEEN_LINES.match(text) or [""])[0]
     return _TAG.sub(" ", _COMMENT.sub(" ", text[len(head) :]))
 

@@ -15,7 +15,7 @@ _FINE_WHEN_SHORT = 12
 
 
 class TwoStageRerank(Stage):
-    """Reranks coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 to 4); one call of each reranker for the batch.
+    """Reranks coarse, then fine, by the cumulative score (QA-Dragon, section 3.6.2, eq. 2 and 3); one call of each reranker for the batch.
 
     A question about several objects keeps chunks in turn: the best of each object and of the rest, then the second best ...
     """
@@ -35,7 +35,7 @@ class TwoStageRerank(Stage):
         )
         rank_by: Literal["cumulative", "fine"] = Field(
             "cumulative",
-            description="score of the chunks kept by the coarse stage: s = fine x coarse (eq. 4), or only the fine "
+            description="score of the chunks kept by the coarse stage: s = fine x coarse, or only the fine "
             "score, if the models' scores are not on one scale",
         )
 

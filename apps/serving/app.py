@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
@@ -135,6 +136,7 @@ class Server:
             app.add_api_route(path, endpoint, response_model=None, responses=replies, openapi_extra=more)
             # Balancers and monitors ask by HEAD (RFC 9110, 9.1: every server has it)
             app.add_api_route(path, endpoint, methods=["HEAD"], response_model=None, include_in_schema=False)
+            app.add_api_route(f"{path}/", endpoint, response_model=None, include_in_schema=False)
         for path, endpoint, replies, more in (
             ("/v1/chat/completions", self._complete, description.COMPLETION, description.CHAT_REQUEST),
             ("/v1/search", self._look_up, description.SEARCH, description.SEARCH_REQUEST),
@@ -143,6 +145,7 @@ class Server:
             app.add_api_route(
                 path, endpoint, methods=["POST"], response_model=None, responses=replies, openapi_extra=more
             )
+            app.add_api_route(f"{path}/", endpoint, methods=["POST"], response_model=None, include_in_schema=False)
         app.openapi = description.make_openapi(app, self._model)  # type: ignore[method-assign]
         app.add_exception_handler(ProtocolError, _send_refusal)
         app.add_exception_handler(HTTPException, _send_no_route)
@@ -509,6 +512,11 @@ async def _send_refusal(_: Request, error: Exception) -> Response:
 async def _send_no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{request.method} {request.url.path}: {error.detail}"
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        message += (
+            "; this server speaks chat completions: name its address with /v1 at the end, as base_url, and use POST "
+            "/v1/chat/completions, because it has no Responses API (more: /openapi.json)"
+        )
     refusal = ProtocolError(error.status_code, message, "no_such_route")
     return JSONResponse(refusal.body, refusal.status, error.headers)  # such as Allow
 

@@ -104,6 +104,15 @@ def build_failure(outcome: Outcome) -> ProtocolError:
 class _Strict(BaseModel):
     model_config = ConfigDict(strict=True)  # as the API's document says: "true" is no truth value
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, content: Any) -> Any:
+        """Leave out optional fields that are null: some clients write all fields."""
+        if not isinstance(content, dict):
+            return content
+        optional = {name for name, field in cls.model_fields.items() if not field.is_required()}
+        return {name: value for name, value in content.items() if value is not None or name not in optional}
+
 
 class ImageUrl(_Strict):
     """Address of a picture: a data URL, or an http address if the server allows that."""

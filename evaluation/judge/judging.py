@@ -223,7 +223,7 @@ def choose_judge(
     style = style or (rules.judge_reply if organiser is None else None)
     return OpenAIJudge(
         eval_model, style=style, base_url=base_url, cache=cache / REPLIES, organiser=organiser, spending=spending,
-        release_verdicts=rules.release_verdicts,
+        exact_verdicts=rules.exact_verdicts,
     )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from agents.asking.ask import Ask, Question, Template, Templates, put
 from agents.base.secrets import scrub
 from evaluation.judge.asking import cache_replies, convert_to_judge_errors, judge_prompts
 from evaluation.judge.organiser_prompt import read_organiser
-from evaluation.judge.replies import FORMS, RELEASE_FORM
+from evaluation.judge.replies import EXACT_FORMS, FORMS
 from evaluation.judge.server import JudgeServer
 from evaluation.judge.spending import Spending, look_up_price
 from evaluation.records import JudgeError, JudgeItem, Verdict
@@ -36,7 +36,7 @@ class OpenAIJudge:
         style: ``structured`` or ``explained``; None: by the model's name.
         cache: Folder of the replies that have a verdict; None: no cache.
         organiser: Checkout of the organiser's code, whose words are used in place of ours.
-        release_verdicts: Whether an explained reply is parsed as the research release does; always with the organiser's words.
+        exact_verdicts: Style whose replies are parsed exactly as the organiser does; with the organiser's words each is.
         server: Arguments of ``JudgeServer``: timeout, patience and pauses.
 
     Raises:
@@ -55,7 +55,7 @@ class OpenAIJudge:
         cache: Path | None = None,
         organiser: Path | None = None,
         spending: Spending | None = None,
-        release_verdicts: bool = False,
+        exact_verdicts: JudgeStyle | None = None,
         **server: Any,
     ) -> None:
         self.spending = spending or Spending(look_up_price(model))
@@ -68,8 +68,8 @@ class OpenAIJudge:
         self.style: JudgeStyle = theirs.style if theirs is not None else style or choose_style(model)
         words = theirs.words if theirs is not None else "our words"
         self.name = f"{model} ({'; '.join(filter(None, (self.style, words, judge_server.address)))})"
-        as_release = self.style == "explained" and (release_verdicts or theirs is not None)
-        self._ask = Ask(self.style, RELEASE_FORM if as_release else FORMS[self.style])
+        forms = EXACT_FORMS if theirs is not None or exact_verdicts == self.style else FORMS
+        self._ask = Ask(self.style, forms[self.style])
         own: dict[str, Template] = {self.style: theirs} if theirs is not None else {}
         self._prompts: Templates = own or judge_prompts()
         with convert_to_judge_errors():

@@ -326,6 +326,41 @@ def test_malformed_json_and_unknown_routes_have_openai_errors(small: tuple[str, 
     assert httpx.get(f"{url}/v1/nothing", headers=headers).json()["error"]["code"] == "no_such_route"
 
 
+@pytest.mark.parametrize("path", ["/v1/responses", "/chat/completions", "//v1/chat/completions", "/"])
+def test_a_slightly_wrong_address_is_told_the_right_one(small: tuple[str, ScriptedAgent], path: str) -> None:
+    url, _ = small
+    refusal = httpx.post(f"{url}{path}", json={}, headers={"Authorization": f"Bearer {KEY}"})
+    assert refusal.status_code == 404 and "POST /v1/chat/completions" in refusal.json()["error"]["message"]
+
+
+def test_a_slash_at_the_end_of_an_address_does_not_matter(small: tuple[str, ScriptedAgent]) -> None:
+    url, _ = small
+    headers = {"Authorization": f"Bearer {KEY}"}
+    body = {"model": MODEL, "messages": [{"role": "user", "content": "Who?"}]}
+    assert httpx.get(f"{url}/v1/models/", headers=headers).status_code == 200
+    assert httpx.post(f"{url}/v1/chat/completions/", json=body, headers=headers).status_code == 200
+
+
+def test_fields_that_are_null_are_as_if_they_were_left_out() -> None:
+    """Clients of some languages write all fields of a part and of the request."""
+    picture = {
+        "type": "image_url",
+        "image_url": {"url": "data:image/png;base64,QUJD", "detail": None},
+        "text": None,
+        "refusal": None,
+    }
+    parts = [{"type": "text", "text": "Who?", "image_url": None, "refusal": None}, picture]
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": parts, "name": None}],
+        "n": None,
+        "stream": None,
+        "stop": None,
+    }
+    request = parse_request(json.dumps(body).encode())
+    assert request.messages[0].content[0].text == "Who?"
+
+
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/models", "/metrics"])
 @pytest.mark.parametrize("header", [None, "Bearer wrong", "Basic " + KEY, "Bearer ü"])
 def test_without_the_key_nothing_is_told(real: str, path: str, header: str | None) -> None:

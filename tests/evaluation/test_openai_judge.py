@@ -27,7 +27,7 @@ from evaluation.judge.inactivity import GIVE_UP_AFTER
 from evaluation.judge.judging import choose_judge, judge_turns
 from evaluation.judge.openai_judge import TRIES, OpenAIJudge
 from evaluation.judge.options import parse_price
-from evaluation.judge.replies import parse_structured_verdict
+from evaluation.judge.replies import parse_kit_verdict, parse_structured_verdict
 from evaluation.judge.rule_judge import RuleJudge
 from evaluation.judge.server import SERVER_TRIES
 from evaluation.judge.spending import Price, Spending, look_up_price
@@ -177,6 +177,8 @@ EXPLAINED = [  # reply, by our rules, as the release reads: wrong anywhere goes 
     ("They differ.\nResult: INCORRECT", None, True),
     ("They differ.\nResult: NOT CORRECT", None, True),
     ("Half of it.\nResult: PARTIALLY CORRECT", None, True),
+    ("```\nResult: CORRECT\n```", True, True),
+    ("So it is\n\\boxed{WRONG}", False, False),
     ("Result: CORRECT or WRONG", None, False),
     ("Result: CORRECT, not WRONG\nso it is", None, True),
     ("Result: CORRECT\nnot WRONG", None, False),
@@ -195,7 +197,7 @@ def test_an_explanation_ends_in_its_verdict_alone_unless_it_is_read_as_the_relea
 ) -> None:
     server = Server(httpserver, reply)
     assert _is_right(server.judge("gpt-4o")) is right
-    assert _is_right(server.judge("gpt-4o", release_verdicts=True)) is right_by_release
+    assert _is_right(server.judge("gpt-4o", exact_verdicts="explained")) is right_by_release
     (tmp_path / "local_evaluation.py").write_text(RELEASE)
     assert _is_right(server.judge("gpt-4o", organiser=tmp_path)) is right_by_release
     assert (server.requests[0]["max_tokens"], server.requests[0]["temperature"]) == (1024, 0)
@@ -416,8 +418,13 @@ def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
         ('{"result": {"accuracy": false}}', False),
         ('{"accuracy": true}\n{"accuracy": true}', True),
         ('{"accuracy": false}\nNo, I was wrong: {"accuracy": true}', None),
-        ('{"accuracy": true', None),
-        ('{"accuracy": True}', None),
+        ('{"accuracy": true', True),
+        ("{'accuracy': True}", True),
+        ('{"accuracy": true,}', True),
+        ('{"reason": "it costs \\$5", "accuracy": false}', False),
+        ('{"accuracy": false, "reason": "the tower', False),
+        ('{"reason": "\\"accuracy\\": true", "accuracy": tr', None),
+        ('{"accuracy": trueish}', None),
         ('{"accuracy": null}', None),
         ("{" * 100_000, None),
         ('{"a":' * 5_000 + "1" + "}" * 5_000, None),
@@ -426,6 +433,17 @@ def test_garbage_is_asked_for_again_and_then_counts_as_wrong(
 def test_a_verdict_is_read_whatever_stands_around_it(reply: str, right: bool | None) -> None:
     verdict = parse_structured_verdict(reply)
     assert (None if verdict is None else verdict.correct) is right
+
+
+@pytest.mark.parametrize(
+    "reply", ['```json\n{"accuracy": true}\n```', '{"accuracy": true,}', 'Right: {"accuracy": true}']
+)
+def test_by_the_starter_kits_rules_only_its_own_reading_counts(httpserver: HTTPServer, reply: str) -> None:
+    """A replay under those rules must give the kit's score: it reads the whole reply as JSON."""
+    server = Server(httpserver, reply)
+    assert _is_right(server.judge()) is True
+    assert _is_right(server.judge(exact_verdicts=STARTER_KIT.exact_verdicts)) is None
+    assert parse_kit_verdict('{"accuracy": true, "note": "x"}\n') is not None
 
 
 def test_garbage_once_is_forgiven(httpserver: HTTPServer) -> None:

@@ -51,7 +51,7 @@ SILENT = {
     "page with 200": "answers with a page (text/html) and no reply: name the root of its API with --base-url",
     "cut connection": "ended its reply early",
     "no choices": "ended its reply early or sent none",
-    "bad JSON": "The server's reply cannot be read (JSONDecodeError)",
+    "bad JSON": "The server's reply is no JSON",
     "error with 200": "The server sends an error: upstream is down",
     "error in the stream": "The server sends an error: upstream is down",
     "busy in the stream": "The server answers 529: Provider is overloaded",

@@ -297,6 +297,61 @@ def test_a_date_to_come_back_is_understood(httpserver: HTTPServer, pauses: list[
     assert 20 < pauses[0] <= 40 and pauses[1] <= 0.02
 
 
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"x-ratelimit-reset-requests": "2s"}, 2.0),
+        (
+            {
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-reset-tokens": "6m0s",
+                "x-ratelimit-remaining-tokens": "12",
+            },
+            1.0,
+        ),
+        ({"x-ratelimit-reset-requests": "20ms", "x-ratelimit-reset-tokens": "3.5"}, 3.5),
+        ({"x-ratelimit-reset-requests": "9s", "Retry-After": "4"}, 4.0),
+    ],
+)
+def test_the_time_at_which_a_limit_is_reset_is_waited_for(
+    httpserver: HTTPServer, pauses: list[float], headers: dict[str, str], seconds: float
+) -> None:
+    script(httpserver, Response("{}", status=429, content_type="application/json", headers=headers), stream("ok"))
+    assert client(httpserver).chat([ask()])[0].text == "ok"
+    assert pauses == [pytest.approx(seconds)]
+
+
+def test_a_reset_may_be_a_time_since_1970_in_the_body(httpserver: HTTPServer, pauses: list[float]) -> None:
+    reset = {"X-RateLimit-Reset": str(int((time.time() + 30) * 1000))}
+    body = {"error": {"message": "Rate limit", "code": 429, "metadata": {"headers": reset}}}
+    script(httpserver, Response(json.dumps(body), status=429, content_type="application/json"), stream("ok"))
+    assert client(httpserver).chat([ask()])[0].text == "ok"
+    assert 25 < pauses[0] <= 30
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "text/event-stream"])
+def test_a_whole_reply_is_known_by_its_first_letter(httpserver: HTTPServer, kind: str) -> None:
+    body = {
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": {"content": "Paris"}, "finish_reason": "stop"}],
+    }
+    script(httpserver, Response(f"\n {json.dumps(body)}", content_type=kind))
+    assert client(httpserver).chat([ask()])[0].text == "Paris"
+
+
+def test_a_stream_may_have_the_type_of_json(httpserver: HTTPServer) -> None:
+    streamed = stream("Paris")
+    script(httpserver, Response(streamed.data, content_type="application/json"))
+    assert client(httpserver).chat([ask()])[0].text == "Paris"
+
+
+@pytest.mark.parametrize("data", ['{"message": "out of memory", "code": 500}', "out of memory"])
+def test_an_event_that_is_an_error_is_told_in_the_servers_words(httpserver: HTTPServer, data: str) -> None:
+    script(httpserver, *[Response(f"event: error\ndata: {data}\n\n", content_type="text/event-stream")] * 2)
+    (reply,) = client(httpserver, attempts=2).chat([ask()])
+    assert reply.no_answer and "out of memory" in str(reply.error)
+
+
 def test_a_try_is_given_up_in_its_own_time(httpserver: HTTPServer, hang: threading.Event) -> None:
     def wait(_: Request) -> Response:
         hang.wait(30)

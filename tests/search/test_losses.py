@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agents.search import own_sources
+from agents.search.documents.errors import UnreadableError
 from agents.search.documents.raw_text import read_raw_pdf, read_raw_word, read_raw_workbook
 from agents.search.losses import LOST, find_loss
 from agents.search.own_sources import read_documents
@@ -105,5 +106,20 @@ def test_good_documents_are_read_without_a_loss(tmp_path: Path) -> None:
     _write_word(tmp_path / "a.docx")
     _write_workbook(tmp_path / "b.xlsx")
     _write_pdf(tmp_path / "c.pdf")
-    (tmp_path / "d.md").write_text("---\ntags: 99\n---\n# Lamps\n<!-- 42 -->\nLit in <b>1874</b>, ~~1875~~.\n")
+    markdown = "---\ntags: 99\n---\n# Lamps\n<!-- 42 -->\nLit in <b>1874</b>, ~~1875~~.\n"
+    (tmp_path / "d.md").write_text(markdown)
+    (tmp_path / "e.md").write_bytes(markdown.replace("\n", "\r\n").encode())
     assert read_documents(tmp_path)[1] == []
+
+
+def test_a_reading_that_could_not_be_checked_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(reader: str, path: Path) -> str:
+        raise UnreadableError(f"{reader} of {path} takes too much memory")
+
+    _write_word(tmp_path / "a.docx")
+    monkeypatch.setattr(own_sources, "read_raw_apart", fail)
+    readings: dict[str, Reading] = {}
+    assert read_documents(tmp_path, on_reading=readings.__setitem__)[1] == []
+    assert [str(remark) for remark in readings["a.docx"].guessed] == [
+        "losses: not checked, because that took too much time or memory"
+    ]

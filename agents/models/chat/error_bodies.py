@@ -4,6 +4,7 @@ import contextlib
 import html
 import json
 import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +23,10 @@ _WORDS = ("", "message", "msg", "error", "errors", "detail", "error_message", "r
 """Fields with words for people; a body that is a string or a list of them has no names. ``raw`` is the error behind a router."""
 
 _CODES = ("code", "type", "status", "statusCode", "reason", "error_type")
-_WAITS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds")
+_WAITS = ("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "X-RateLimit-Reset")
+_FIRST_TIME = (
+    1e9  # a larger number of seconds is a time since 1970, and a larger one than a hundred times that has milliseconds
+)
 _STATUSES = {
     "invalid_api_key": 401,
     "authentication_error": 401,
@@ -75,7 +79,7 @@ def parse_error_body(body: Any) -> ErrorBody:
     fields = list(islice(_list_fields(body, ""), _MAX_FIELDS))
     texts = dict.fromkeys(text for name, text in fields if name in _WORDS and text)
     message = "; ".join(texts) or _flatten("" if isinstance(body, str) else json.dumps(body)) or "(no message)"
-    waits = [_parse_seconds(text) for name, text in fields if name in _WAITS]
+    waits = [parse_wait(text) for name, text in fields if name in _WAITS]
     asked = _ASKS_TO_WAIT.search(message)
     return ErrorBody(
         message,
@@ -118,6 +122,14 @@ def _flatten(text: str) -> str:
         lines = _MARKUP.sub("\n", text[:_MARKUP_CHARACTERS]).split("\n")
         text = html.unescape(" ".join(dict.fromkeys(map(str.strip, lines))))  # a heading often repeats the title
     return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
+def parse_wait(text: str) -> float:
+    """Parse how long a server wants not to be asked, in seconds: a duration, or a time since 1970; 0 if it is neither."""
+    seconds = _parse_seconds(text)
+    if seconds < _FIRST_TIME:
+        return seconds
+    return max(0.0, (seconds / 1000 if seconds > 100 * _FIRST_TIME else seconds) - time.time())
 
 
 def _parse_seconds(text: str) -> float:

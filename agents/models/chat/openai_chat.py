@@ -23,7 +23,7 @@ from agents.models.chat.error_bodies import clean_message
 from agents.models.chat.loop_thread import GRACE_SECONDS, time_limit, within
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
-from agents.models.chat.server_connection import Address, open_client, parse_address
+from agents.models.chat.server_connection import Address, open_client, parse_address, peek
 from agents.models.chat.server_errors import RefusedError, TransientError, translate_error
 from agents.models.chat.server_prompt import ServerPrompt, read_excess
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
@@ -203,11 +203,17 @@ class OpenAIChat:
                     f"The server at {self.address} answers with a page ({kind}) and no reply: name the root of its API "
                     "with --base-url (it usually ends in /v1)"
                 )
-            if settings.get("stream") and "json" not in kind:
+            if settings.get("stream") and await peek(raw.http_response) not in (
+                b"{",
+                b"[",
+            ):  # types are not to be trusted
                 async with raw.parse() as stream:
                     async for chunk in stream:
                         # A chunk that tells the usage or keeps alive has none.
-                        for choice in (getattr(chunk, "choices", None) or ())[:1]:
+                        choices = getattr(chunk, "choices", None) or ()
+                        if not choices and getattr(chunk, "message", None):  # of "event: error"
+                            raise openai.APIError("", raw.http_response.request, body=chunk.model_dump(warnings=False))
+                        for choice in choices[:1]:
                             streamed.take(choice.model_dump(warnings=False))
             else:
                 await self._take_whole(raw, streamed)

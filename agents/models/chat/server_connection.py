@@ -126,6 +126,27 @@ async def _check_response(shown: str, response: Any) -> None:
     response.aiter_bytes = aiter_bytes
 
 
+async def peek(response: Any) -> bytes:
+    """Return the first character of a response that is no white space, b"" if there is none; the whole can still be read."""
+    read: list[bytes] = []
+    pieces = response.aiter_bytes()
+    first = b""
+    async for piece in pieces:
+        read.append(piece)
+        first = piece.lstrip(b" \t\r\n\xef\xbb\xbf")[:1]
+        if first:
+            break
+
+    async def aiter_bytes(_: int | None = None) -> AsyncIterator[bytes]:
+        for piece in read:
+            yield piece
+        async for piece in pieces:
+            yield piece
+
+    response.aiter_bytes = aiter_bytes
+    return first
+
+
 @functools.cache
 def _load_certificates() -> ssl.SSLContext:
     """Load the certificates that servers are verified against.

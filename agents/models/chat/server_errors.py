@@ -1,5 +1,6 @@
 """Errors of an OpenAI-compatible server, and whether another try can help."""
 
+import json
 import re
 from collections.abc import Collection
 from datetime import UTC, datetime
@@ -9,7 +10,7 @@ import openai
 
 from agents.models.base import ModelError
 from agents.models.chat.connection_errors import explain_connection, list_causes
-from agents.models.chat.error_bodies import MAX_CHARACTERS, ErrorBody, clean_message, parse_error_body
+from agents.models.chat.error_bodies import MAX_CHARACTERS, ErrorBody, clean_message, parse_error_body, parse_wait
 
 _PICTURES = re.compile(r"\b(?:images?|multi-?modal|vision|mmproj)\b|image_url", re.IGNORECASE)
 _TAKES_NONE = re.compile(
@@ -52,6 +53,7 @@ _NO_MODEL = ("model_not_found", "unexpected endpoint")
 _REFUSALS = (_FILTERED, _TAKES_NONE, _ROLES, _MINUTE_TOO_SMALL)
 """Complaints of a request, whatever the status that they come with."""
 _BUSY = (408, 409, 429)
+_RESET = re.compile(r"x-ratelimit-reset(-.+)?", re.IGNORECASE)  # of requests, of tokens, or of all
 
 
 class TransientError(Exception):
@@ -138,6 +140,8 @@ def translate_error(
         if isinstance(cause, TransientError | ModelError):
             return cause
     if not isinstance(error, openai.APIError) or isinstance(error, openai.APIConnectionError):
+        if isinstance(error, json.JSONDecodeError) and error.doc.strip():
+            return TransientError(f"The server's reply is no JSON: {clean_message(error.doc)}")
         if isinstance(error, ValueError | TypeError | AttributeError | LookupError):
             return TransientError(f"The server's reply cannot be read ({type(error).__name__}): {clean_message(error)}")
         return TransientError(explain_connection(error, address))
@@ -164,7 +168,7 @@ def translate_error(
     if status not in _BUSY and _TOO_MANY_TOKENS.search(body.words):
         return RefusedError(body)
     if status in _BUSY or status >= 500:
-        wait = _parse_retry_after(error) or body.wait
+        wait = _parse_retry_after(error) or (_parse_resets(error) if status == 429 else 0.0) or body.wait
         return TransientError(f"The server answers {status}: {clean_message(body.message)}", wait)
     return RefusedError(body)
 
@@ -201,3 +205,18 @@ def _parse_retry_after(error: openai.APIError) -> float:
         return max(0.0, (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds())
     except (ValueError, TypeError):  # no date, or one without a time zone
         return 0.0
+
+
+def _parse_resets(error: openai.APIError) -> float:
+    """Parse when the limits that are used up are reset, which some servers say in place of ``retry-after``.
+
+    Returns:
+        The seconds until the last of them is, or 0 if there is no such header or it cannot be read.
+    """
+    headers = error.response.headers if isinstance(error, openai.APIStatusError) else {}
+    waits = [0.0]
+    for name, text in headers.items():
+        limit = _RESET.fullmatch(name)
+        if limit is not None and headers.get(f"x-ratelimit-remaining{limit[1] or ''}", "0").strip() == "0":
+            waits.append(parse_wait(text))
+    return max(waits)
