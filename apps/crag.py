@@ -120,6 +120,11 @@ def _run(arguments: Sequence[str]) -> int:
         except KeyboardInterrupt:
             print_error("stopped")
             status = INTERRUPTED
+        except MemoryError:
+            print_error(
+                "error: there is not enough memory; end other programs, or take a smaller profile (--profile embedded)"
+            )
+            status = 2
         end_if_stopped(status)
         return status
 

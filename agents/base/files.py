@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 100  # levels of lists and objects within each other; none of our files has more than ten
 _DELIMITERS = ",;\t"  # of CSV files
 _MAX_NAME = 200  # characters of a path in a message
+_PRIVATE = 0o600  # mode of a file that its owner alone reads
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _READ_ONLY = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -87,15 +88,20 @@ def is_below(path: Path, folder: Path) -> bool:
         return False
 
 
+def open_private(path: Path) -> TextIO:
+    """Open a file for appending; one that is new can be read by its owner alone: it has questions, and what photos say."""
+    return open(path, "a", encoding="utf-8", newline="\n", opener=lambda name, flags: os.open(name, flags, _PRIVATE))
+
+
 def append_lines(path: Path, lines: Iterable[str]) -> None:
-    """Append lines to a file as UTF-8, ``well_formed``: all of them, or none if the disk is full.
+    """Append lines to a file as UTF-8, ``well_formed``: all of them, or none if the disk is full. A new file is ``open_private``.
 
     Raises:
         OSError: They cannot be written. Nothing of them is left, which the next line would follow otherwise.
     """
     size = path.stat().st_size if path.exists() else 0
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with open_private(path) as file:
             file.writelines(well_formed(line) + "\n" for line in lines)
     except OSError:
         with suppress(OSError):

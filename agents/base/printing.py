@@ -6,8 +6,10 @@ from typing import TextIO
 
 _LOG_FORM = "%(levelname)s %(name)s: %(message)s"
 
-_CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {ord("\t"), ord("\n")})
-"""C0 without tab and line end, DEL, and C1, of which some terminals take U+009B for the escape of a sequence."""
+_TURNS = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+_CONTROLS = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0), *_TURNS} - {ord("\t"), ord("\n")})
+"""C0 without tab and line end, DEL, C1, of which some terminals take U+009B for the escape of a sequence, and the marks that turn the
+rest of a line round, digits too (U+202A to U+202E, U+2066 to U+2069)."""
 
 
 def without_escapes(text: str) -> str:

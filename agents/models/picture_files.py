@@ -37,6 +37,7 @@ MAX_SCANS = 20  # of a JPEG that is decoded at once; libjpeg's own script of a p
 
 _QUICK_FORMATS = frozenset({"JPEG", "MPO", "PNG", "WEBP", "GIF", "BMP"})  # MPO: a JPEG with further pictures behind it
 _HEADER_READS = 2_000  # of a file's header; a camera's has some dozens of segments
+_MAX_SIDE = 20_000  # pixels of a picture that is decoded at once: each line costs time of its own
 _READS = 20_000  # of its pixels: a PNG of 50 MB in blocks of 8 KB, as libpng writes them
 _SCAN = b"\xff\xda"  # JPEG's marker "start of scan"
 _LIMITS, _SIZE = struct.Struct(">QQ"), struct.Struct(">II")
@@ -137,6 +138,8 @@ def _decodes_quickly(image: Image.Image, data: bytes, max_pixels: int) -> bool:
     return (
         image.format in _QUICK_FORMATS
         and image.width * image.height <= max_pixels
+        and max(image.size) <= _MAX_SIDE
+        and not image.info.get("interlace")  # seven passes
         and not (jpeg and data.count(_SCAN) > MAX_SCANS)
         and not any(tile[0] in Image.DECODERS for tile in getattr(image, "tile", ()))  # written in Python, as for RLE
     )

@@ -221,7 +221,7 @@ def _link_or_copy(source: Path, target: Path) -> None:
         with contextlib.suppress(OSError):  # on another file system, or one without links
             os.link(source.resolve(), target)
             return
-    shutil.copy2(source, target)
+    shutil.copyfile(source, target)  # not its mode: a shared cache may be read-only, and Chroma writes into its copy
 
 
 @functools.cache

@@ -18,8 +18,8 @@ import re
 import shutil
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 IMAGE_COLLECTION = "image_embeddings"
 WEB_COLLECTION = "web_search_embeddings"
 MANIFEST = "manifest.json"
+_DATABASE = "chroma.sqlite3"
 
 _T = TypeVar("_T")
 _FORMAT = 1
@@ -75,6 +76,9 @@ class Manifest:
     format: int = _FORMAT  # version of the way indices are written
     languages: tuple[str, ...] = ()  # ISO 639-1 codes of the languages of one's own pages, the most frequent first
     things: int = 0  # rows that are things of a table, not parts of pages
+    files: Mapping[str, str] = field(
+        default_factory=dict, compare=False
+    )  # SHA-256 of the files of vectors, by their paths
 
     @property
     def revision(self) -> str:
@@ -82,8 +86,9 @@ class Manifest:
         return hashlib.sha1(json.dumps(self.as_json(), sort_keys=True).encode(), usedforsecurity=False).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
-        """Return its fields; without languages and things if there are none, so that an index without them keeps its revision."""
+        """Return what identifies it; without languages and things if there are none, so that an index without them keeps its revision."""
         fields = asdict(self)
+        del fields["files"]
         return {name: value for name, value in fields.items() if value or name not in ("languages", "things")}
 
     @classmethod
@@ -223,7 +228,11 @@ class IndexBuilder:
         )
         with FileLock(folder / ".building.lock"):
             snapshot = snapshot_path(self.hub, dataset_id, manifest.revision)
-            if Manifest.read(snapshot) == manifest:
+            if (
+                (earlier := Manifest.read(snapshot)) == manifest
+                and earlier is not None
+                and _is_whole(snapshot, earlier)
+            ):
                 # This also renews the time of ``main``: the default split is the one indexed last.
                 point(self.hub, dataset_id, manifest.revision)
                 return BuiltIndex(snapshot, manifest, embedded, fresh=False)
@@ -233,8 +242,9 @@ class IndexBuilder:
             with _explain_write_faults(work):
                 self._write_collection(work, rows, manifest)
                 _compact(work)
-            (work / MANIFEST).write_text(json.dumps(manifest.as_json(), indent=2), encoding="utf-8")
-            if snapshot.is_dir():  # without its manifest
+            fields = {**manifest.as_json(), "files": _hash_files(work)}
+            (work / MANIFEST).write_text(json.dumps(fields, indent=2), encoding="utf-8")
+            if snapshot.is_dir():  # damaged, or without its manifest
                 remove_snapshot(snapshot)
             publish(self.hub, dataset_id, manifest.revision, work)
             _remove_older(snapshot)
@@ -303,15 +313,20 @@ def read_rows(hub: Path, dataset_id: str) -> list[Mapping[str, Any]]:
     """Read the metadata of all rows of a published index, from this process's copy of it.
 
     Raises:
-        SearchError: No index is published under this id.
+        SearchError: No index is published under this id, or it is damaged.
     """
+    from chromadb.errors import ChromaError
+
     snapshot = working_copy(hub, dataset_id)
-    with chroma(snapshot) as client:
-        return [
-            row
-            for collection in client.list_collections()
-            for row in client.get_collection(collection.name).get(include=["metadatas"])["metadatas"] or ()
-        ]
+    try:
+        with chroma(snapshot) as client:
+            return [
+                row
+                for collection in client.list_collections()
+                for row in client.get_collection(collection.name).get(include=["metadatas"])["metadatas"] or ()
+            ]
+    except (ChromaError, sqlite3.Error) as error:
+        raise explain_damage(hub, [dataset_id], error) from error
 
 
 @contextlib.contextmanager
@@ -347,9 +362,35 @@ def _compact(folder: Path) -> None:
 
     Chroma has an SQL index of metadata, in which a chunk's text takes a page of its own as long as pages are of 4 KiB.
     """
-    with contextlib.closing(sqlite3.connect(folder / "chroma.sqlite3")) as database:
+    with contextlib.closing(sqlite3.connect(folder / _DATABASE)) as database:
         database.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
         database.execute("VACUUM")
+
+
+def _hash_files(folder: Path) -> dict[str, str]:
+    """Hash the files of vectors of a Chroma folder, by their paths in it; whoever opens the folder changes its database."""
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in (_DATABASE, MANIFEST))
+    return {path.relative_to(folder).as_posix(): _hash_file(path).hex() for path in files}
+
+
+def _is_whole(snapshot: Path, manifest: Manifest) -> bool:
+    """Return whether the files of an index are as they were written, so far as a check of seconds can tell."""
+    try:
+        with contextlib.closing(sqlite3.connect(f"{(snapshot / _DATABASE).as_uri()}?mode=ro", uri=True)) as database:
+            checked = database.execute("PRAGMA quick_check").fetchone() == ("ok",)
+            counted = database.execute("SELECT COUNT(*) FROM embeddings").fetchone() == (manifest.count,)
+        return checked and counted and _hash_files(snapshot) == manifest.files
+    except (sqlite3.Error, OSError):
+        return False
+
+
+def explain_damage(hub: Path, dataset_ids: Iterable[str], error: Exception) -> SearchError:
+    """Return the error of an index that cannot be opened: where it is, and how it is mended."""
+    folders = ", ".join(str(repository_folder(hub, dataset_id)) for dataset_id in dataset_ids)
+    return SearchError(
+        f"the index cannot be opened ({type(error).__name__}: {one_line(error)}); if a file is damaged, build it again from the vectors "
+        f"that are kept: crag index COLLECTION, or python -m mini_crag_mm.prepare. It is in {folders}"
+    )
 
 
 def content_hash(rows: Sequence[Row]) -> str:

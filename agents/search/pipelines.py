@@ -14,7 +14,7 @@ from agents.search.clip import EfficientNetImageModel, EfficientNetImageProcesso
 from agents.search.encoders import EFFICIENTNET, MINILM, ImageIndexEncoder, TextIndexEncoder, text_checkpoint
 from agents.search.hits import SearchError
 from agents.search.hub import current_revision, local_indices, working_copy
-from agents.search.index_builder import IMAGE_COLLECTION, Manifest
+from agents.search.index_builder import IMAGE_COLLECTION, Manifest, explain_damage
 
 _log = logging.getLogger(__name__)
 
@@ -48,6 +48,7 @@ def open_pipeline(
             copies[web_index] = _copy(hub, web_index, "web", "--pages PAGES.jsonl")
     # The constructor takes no pipeline without a CLIP checkpoint, hence a tiny one where EfficientNet takes its place.
     pipeline = _construct(
+        hub,
         copies,
         image_model_name=str(stand_in_clip(cache / "stand-in-clip"))
         if image_model == EFFICIENTNET
@@ -90,10 +91,11 @@ def _copy(hub: Path, dataset_id: str, kind: str, sources: str) -> Path:
     return working_copy(hub, dataset_id)
 
 
-def _construct(copies: Mapping[str, Path], **arguments: Any) -> Any:
+def _construct(hub: Path, copies: Mapping[str, Path], **arguments: Any) -> Any:
     # Chroma reads its settings from the environment when it is imported; the organiser's code passes none.
     os.environ.setdefault("ANONYMIZED_TELEMETRY", "False")
     try:
+        from chromadb.errors import ChromaError
         from cragmm_search.search import UnifiedSearchPipeline
         from transformers.utils import logging as chatter
     except ImportError as error:
@@ -104,6 +106,8 @@ def _construct(copies: Mapping[str, Path], **arguments: Any) -> Any:
         with contextlib.redirect_stdout(output), without_bars(), local_indices(copies):
             pipeline = UnifiedSearchPipeline(**arguments)
     except Exception as error:  # Chroma, Hugging Face and torch each raise their own kinds; callers need one
+        if isinstance(error, ChromaError):
+            raise explain_damage(hub, copies, error) from error
         raise SearchError(f"the organiser's pipeline cannot be opened: {type(error).__name__}: {error}") from error
     finally:
         chatter.set_verbosity(verbosity)

@@ -33,6 +33,8 @@ PHOTO_QUESTION = "What is this?"
 """Question for a photo without a text, as phone apps send it."""
 
 _MAX_PARTS = 100  # of a message, which may hold one picture
+_MAX_CHARACTERS = 50_000  # of a part's text: a longer one takes seconds to clean, and an answer repeats its question
+_MAX_NAME = 500  # characters of the model's, which an error repeats
 _MAX_VALUES = 100_000
 """Commas and opening brackets of a body: at most as many values, each of which takes a hundred bytes and some microseconds."""
 
@@ -124,8 +126,8 @@ class Part(_Strict):
     """A part of a message: text, a picture, or the refusal of an earlier answer."""
 
     type: Literal["text", "image_url", "refusal"]
-    text: str = ""
-    refusal: str = ""
+    text: Annotated[str, Field(max_length=_MAX_CHARACTERS)] = ""
+    refusal: Annotated[str, Field(max_length=_MAX_CHARACTERS)] = ""
     image_url: ImageUrl | None = None
 
     @model_validator(mode="after")
@@ -193,7 +195,7 @@ class ChatRequest(_Strict):
     Other fields, such as sampling parameters, are ignored: the preset decides. Parameters that change the kind of answer are refused.
     """
 
-    model: str
+    model: Annotated[str, Field(max_length=_MAX_NAME)]
     messages: Annotated[list[ChatMessage], FailFast()] = Field(min_length=1, max_length=200)
     stream: bool | None = None
     n: Literal[1] | None = None

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from pydantic import TypeAdapter, ValidationError
 
-from agents.base.files import annotate_os_error, parse_json, shorten_name, well_formed, write_whole
+from agents.base.files import annotate_os_error, open_private, parse_json, shorten_name, well_formed, write_whole
 from evaluation.records import AnsweredTurn, EvaluationError, Key
 
 RESPONSES = "response.jsonl"
@@ -30,7 +30,7 @@ class JsonLinesWriter:
         self._doing = f"writing {path}"
         with annotate_os_error(self._doing):
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = path.open("a", encoding="utf-8", newline="\n")
+            self._file = open_private(path)
 
     def __enter__(self) -> Self:
         return self

@@ -119,7 +119,8 @@ def _answer(options: RunOptions, console: Console, build: BuildAgent | None, bar
     from evaluation.run import phases, replicas  # these take seconds to import; an unknown preset is reported before
 
     judging = _judging(options, bars, config.profile.find_server("OPENAI_API_KEY"))
-    exhibits = config.read_exhibits()
+    with launching.convert_to_evaluation_errors():
+        exhibits = config.read_exhibits()
     datasets = [(kind, load(kind, options, exhibits), folder) for kind, folder in options.folders]
     samples = {kind: sample for kind, dataset, _ in datasets if (sample := draw_sample(kind, dataset, options))}
     parts: list[ReportPart] = []

@@ -140,7 +140,7 @@ def launch_agent(
     from agents.models.reply_cache import ReplyStore
 
     web, images = not options.suppress_web_search_api, not options.suppress_image_search_api
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         folder = options.reply_folder
         replies = ReplyStore(folder) if folder is not None else None
         search_plan = _plan_search(options, config)
@@ -240,7 +240,7 @@ def plan_shared_search(options: RunOptions, build: BuildAgent | None) -> tuple[t
 
 def _build_search(options: RunOptions, *, check: bool) -> Any:
     config, _ = prepare(options)
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         return _open_pipeline(options, config, check=check)
 
 
@@ -322,7 +322,7 @@ def prepare(options: RunOptions) -> tuple[RunConfig, dict[str, Any]]:
         }
         if flags := [flag for flag, value in changed.items() if value]:
             raise EvaluationError(f"{', '.join(flags)} cannot change agent {options.agent!r}, which is {NOT_OURS}")
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         if foreign is not None:
             # No preset is read: forks have environment variables CRAG_... of their own, which name no setting of ours.
             config = RunConfig.of_profile(options.profile, cache=options.cache, knowledge=options.knowledge)
@@ -393,7 +393,7 @@ def make_yes_or_no(profile: str, cache: Path) -> YesOrNo:
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         config = RunConfig.of_profile(profile, cache=cache)
 
     @lru_cache(maxsize=1)
@@ -403,7 +403,7 @@ def make_yes_or_no(profile: str, cache: Path) -> YesOrNo:
         return config.models(replies=ReplyStore(config.cache / REPLIES))
 
     def chat(role: str) -> ChatModel:
-        with _convert_to_evaluation_errors():
+        with convert_to_evaluation_errors():
             return models().chat(role)
 
     return YesOrNo(config.profile.name, config.prompts, chat, config.settings.limits.batch_size)
@@ -434,7 +434,7 @@ def read_settings(
         EvaluationError: There is no such preset or profile, it is malformed, or has no such model to replace. Or a part to leave out or
             replace is not in the preset.
     """
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         config = RunConfig.read(
             preset, profile, without=without, overrides=overrides, chat_model=chat_model, base_url=base_url
         )
@@ -450,12 +450,13 @@ def gate_models(profile: str, chat_model: str | None = None) -> tuple[str, ...]:
     Raises:
         EvaluationError: There is no such profile, or it is malformed.
     """
-    with _convert_to_evaluation_errors():
+    with convert_to_evaluation_errors():
         return RunConfig.of_profile(profile, chat_model=chat_model).profile.gate_models
 
 
 @contextmanager
-def _convert_to_evaluation_errors() -> Iterator[None]:
+def convert_to_evaluation_errors() -> Iterator[None]:
+    """Raise what keeps an agent from starting as an EvaluationError, which commands print in one line."""
     from agents.asking.prompts import PromptError
     from agents.base.linear_head import HeadError
     from agents.models.base import ModelError

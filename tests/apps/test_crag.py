@@ -87,6 +87,17 @@ def test_ctrl_c_ends_a_command_that_imports_or_runs_with_status_130(
     assert capsys.readouterr().err == "stopped\n"
 
 
+def test_too_little_memory_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fill(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("apps.probe.probe_profile", fill)
+    assert crag.main(["probe", "--base-url", "http://localhost:1/v1", "--model-name", "own"]) == 2
+    assert capsys.readouterr().err.startswith("error: there is not enough memory")
+
+
 def test_the_script_of_the_project_is_this_command() -> None:
     module, _, name = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["crag"].partition(":")
     assert getattr(importlib.import_module(module), name) is crag.main

@@ -341,6 +341,15 @@ def test_a_slash_at_the_end_of_an_address_does_not_matter(small: tuple[str, Scri
     assert httpx.post(f"{url}/v1/chat/completions/", json=body, headers=headers).status_code == 200
 
 
+def test_texts_have_a_longest_length() -> None:
+    """16 MB of "How tall is it?" took 44 s, and the reply repeated them."""
+    for message, model in (("How tall is it? " * 5_000, "m"), ("Who?", "m" * 1_000)):
+        body = {"model": model, "messages": [{"role": "user", "content": message}]}
+        with pytest.raises(ProtocolError, match="characters") as refusal:
+            parse_request(json.dumps(body).encode())
+        assert refusal.value.status == 400 and len(str(refusal.value)) < 300
+
+
 def test_fields_that_are_null_are_as_if_they_were_left_out() -> None:
     """Clients of some languages write all fields of a part and of the request."""
     picture = {

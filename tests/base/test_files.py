@@ -35,6 +35,12 @@ def test_lines_that_do_not_fit_leave_nothing_that_the_next_ones_would_follow(tmp
     assert path.read_text(encoding="utf-8").splitlines() == ["first", "Köln \ufffd", "third"]
 
 
+def test_only_its_owner_can_read_a_new_file(tmp_path: Path) -> None:
+    """On a shared machine others read what was asked, and the words in photos."""
+    append_lines(tmp_path / "trace.jsonl", ["first"])
+    assert (tmp_path / "trace.jsonl").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_file_that_did_not_exist_holds_nothing_then(tmp_path: Path) -> None:
     with largest_file(10), pytest.raises(OSError, match="File too large"):
         append_lines(tmp_path / "new", ["x" * 20])

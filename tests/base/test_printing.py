@@ -22,6 +22,10 @@ HARMLESS = "[2J]0;owned31m"
 @pytest.mark.hostile(ESCAPES)
 def test_controls_are_removed_and_all_else_stays() -> None:
     assert without_escapes(f"a{CLEAR}b") == f"a{HARMLESS}b"
+    assert (
+        without_escapes("height \N{RIGHT-TO-LEFT OVERRIDE}12\N{POP DIRECTIONAL FORMATTING} \N{LEFT-TO-RIGHT ISOLATE}m")
+        == "height 12 m"
+    )
     text = "Straße\t330 m\nשלום 👩‍🚀 \N{NO-BREAK SPACE}价格"
     assert without_escapes(text) == text
 

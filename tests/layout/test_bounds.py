@@ -101,6 +101,7 @@ ALLOWED: Mapping[str, Mapping[str, str]] = {
     },
     "walk": {
         "agents/search/collection.py": "the function itself: what leads out of the folder is left out",
+        "agents/search/index_builder.py": "an index, which this program wrote",
         "agents/search/kept_readings.py": "this program's own code",
         "apps/preflight/image.py": "a checkout in a new folder",
         "evaluation/judge/organiser_prompt.py": "a checkout that the user names",

@@ -27,8 +27,8 @@ from agents.search.build_index import main
 from agents.search.embedding_cache import EmbeddingCache
 from agents.search.encoders import TextIndexEncoder
 from agents.search.hits import SearchError
-from agents.search.hub import current_revision, snapshot_path
-from agents.search.index_builder import IndexBuilder
+from agents.search.hub import current_revision, snapshot_path, working_copy
+from agents.search.index_builder import IndexBuilder, read_rows
 from agents.search.index_sources import ChunkRow
 from tests.property.fuzzing import AT_LENGTH
 from tests.search.conftest import IMAGE_ID, PAGES, WEB_ID, World, write_sources
@@ -94,6 +94,55 @@ def test_a_second_run_embeds_and_writes_nothing(tmp_path: Path, encoder: TextInd
     assert (first.fresh, again.fresh) == (True, False)
     assert again.embedded == 0
     assert again.path == first.path
+
+
+def _flip(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 1024] = bytes(byte ^ 0xFF for byte in data[middle : middle + 1024])
+    file.write_bytes(data)
+
+
+DAMAGES: dict[str, Callable[[Path], None]] = {
+    "a flipped database": lambda folder: _flip(folder / "chroma.sqlite3"),
+    "half a database": lambda folder: (folder / "chroma.sqlite3").write_bytes(
+        (folder / "chroma.sqlite3").read_bytes()[:9000]
+    ),
+    "no database": lambda folder: (folder / "chroma.sqlite3").unlink(),
+    "flipped vectors": lambda folder: _flip(next(folder.rglob("data_level0.bin"))),
+    "no vectors": lambda folder: shutil.rmtree(next(folder.rglob("data_level0.bin")).parent),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_index_is_written_again_from_the_kept_vectors(
+    tmp_path: Path, encoder: TextIndexEncoder, damage: str
+) -> None:
+    rows = [
+        replace(ROWS[number % len(ROWS)], id=str(number)) for number in range(1_500)
+    ]  # vectors in a file of their own
+    built = build(tmp_path, encoder, rows)
+    DAMAGES[damage](Path(built.path))
+    again = build(tmp_path, CountingEncoder(encoder), rows)
+    assert (again.fresh, again.embedded) == (True, 0)
+    assert contents(Path(again.path))["ids"] == [row.id for row in rows]
+    assert not build(tmp_path, encoder, rows).fresh
+
+
+def test_rows_of_a_damaged_index_are_an_error_that_names_folder_and_cure(
+    tmp_path: Path, encoder: TextIndexEncoder
+) -> None:
+    DAMAGES["half a database"](Path(build(tmp_path, encoder).path))
+    with pytest.raises(SearchError, match="crag index COLLECTION") as error:
+        read_rows(tmp_path / "hub", WEB_ID)
+    assert str(tmp_path / "hub") in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_index_that_nobody_may_write_is_read(tmp_path: Path, encoder: TextIndexEncoder) -> None:
+    """Chroma writes a row into each database that it opens: the process's copy has to be writable."""
+    database = Path(build(tmp_path, encoder).path) / "chroma.sqlite3"
+    database.chmod(0o444)
+    assert (working_copy(tmp_path / "hub", WEB_ID) / "chroma.sqlite3").stat().st_mode & 0o200
 
 
 def test_an_index_that_is_up_to_date_counts_as_prepared_again(tmp_path: Path, encoder: TextIndexEncoder) -> None:

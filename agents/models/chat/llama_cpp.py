@@ -19,7 +19,7 @@ from agents.models.chat.gguf import find, hub_file
 from agents.models.chat.openai_protocol import StreamedReply, request_body
 from agents.models.chat.prompt_fitting import checked_messages
 from agents.models.chat.server_prompt import Excess, ServerPrompt
-from agents.models.weights import digest_weights
+from agents.models.weights import GGUF_VARIABLE, digest_weights
 from agents.time_limits.deadline import NO_DEADLINE, Deadline
 
 CONTEXT = 4096
@@ -158,7 +158,10 @@ def _serve(path: Path, mmproj: Path | None, context: int, threads: int) -> Any:
         with _quiet_stderr():
             return xllamacpp.Server(settings)
     except (RuntimeError, ValueError) as error:
-        how = "remove it and run: python -m agents.models.chat.gguf"
+        cure = "remove it and run: python -m agents.models.chat.gguf --cache CACHE"
+        if os.environ.get(GGUF_VARIABLE):
+            cure = f"name another one in {GGUF_VARIABLE}"
+        how = f"free more memory than its {path.stat().st_size / 1e9:.1f} GB; if there is enough, the file is damaged: {cure}"
         if mmproj is not None:
             how = f"{mmproj} has to be the vision tower of this very model (CRAG_GGUF, CRAG_MMPROJ)"
         raise ModelError(f"{path} cannot be loaded: {error}; {how}") from error
